@@ -1,0 +1,114 @@
+//! The way to a server by WebSocket.
+
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use tungstenite::client::IntoClientRequest;
+use tungstenite::handshake::HandshakeError;
+use tungstenite::http::{HeaderValue, Uri, header};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::transport::ws::{self, Halves, WsSource};
+use crate::transport::{Framing, Outbox, Patience};
+
+/// How long one address may take to answer.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long the server may take to answer the upgrade.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// A server that sends not a byte for so long, although it is pinged, has gone.
+const PEER: Duration = Duration::from_secs(60);
+/// The longest message that is taken from a server.
+const MAX_MESSAGE: usize = 256 * 1024 * 1024;
+
+/// Connects, and answers the two ends of the connection and its socket.
+pub(super) fn websocket(url: &str, token: Option<&str>) -> Result<(WsSource, Outbox, TcpStream)> {
+    let shown = without_query(url);
+    let uri: Uri = url.parse().map_err(|error| {
+        Error::params(format!("{shown:?} is no URL (ws://HOST:PORT/exec is): {error}"))
+    })?;
+    if uri.scheme_str() != Some("ws") {
+        return Err(Error::params(format!("{shown:?} must begin with ws://")));
+    }
+    let host = uri.host().ok_or_else(|| Error::params(format!("{shown:?} names no host")))?;
+    let socket = reach(host, uri.port_u16().unwrap_or(80), shown)?;
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorKind::Unreachable, format!("cannot reach {shown}: {error}"))
+    };
+    socket.set_nodelay(true).map_err(failed)?;
+    socket.set_read_timeout(Some(HANDSHAKE)).map_err(failed)?;
+    let mut request = uri
+        .clone()
+        .into_client_request()
+        .map_err(|error| Error::params(format!("{shown:?} cannot be asked for: {error}")))?;
+    if let Some(token) = token {
+        let value = HeaderValue::from_str(&format!("Bearer {token}"))
+            .map_err(|_| Error::params("the token has characters that no header can carry"))?;
+        request.headers_mut().insert(header::AUTHORIZATION, value);
+    }
+    let halves = Halves::connecting(socket.try_clone().map_err(failed)?, Patience::new(PEER));
+    let config = ws::config(ws::CLIENT_READ_BUFFER, MAX_MESSAGE);
+    let (mut stream, _) = tungstenite::client::client_with_config(request, halves, Some(config))
+        .map_err(|error| refused(error, shown))?;
+    let waken = socket.try_clone().map_err(failed)?;
+    let on_failure = move || drop(waken.shutdown(std::net::Shutdown::Both));
+    let target = Box::new(socket.try_clone().map_err(failed)?);
+    let (outbox, _writer) =
+        Outbox::start(target, Framing::WebSocketClient, on_failure).map_err(failed)?;
+    stream.get_mut().connected(outbox.clone()).map_err(failed)?;
+    Ok((WsSource::after_handshake(stream), outbox, socket))
+}
+
+/// A URL as it may be shown: its query may hold the token.
+fn without_query(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
+}
+
+/// Tries each address of the host.
+fn reach(host: &str, port: u16, shown: &str) -> Result<TcpStream> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let unreachable = |why: &dyn std::fmt::Display| {
+        let advice = "is the server running there, and is the port right?";
+        Error::new(ErrorKind::Unreachable, format!("cannot reach {shown}: {why} ({advice})"))
+    };
+    let addresses = (bare, port).to_socket_addrs().map_err(|error| unreachable(&error))?;
+    let mut last = None;
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(match last {
+        Some(error) => unreachable(&crate::sys::errno::message(crate::sys::errno::of(&error))),
+        None => unreachable(&"the name has no address"),
+    })
+}
+
+/// Why the upgrade failed, and what to do about it.
+fn refused<S: tungstenite::handshake::HandshakeRole>(
+    error: HandshakeError<S>,
+    shown: &str,
+) -> Error {
+    let HandshakeError::Failure(error) = error else {
+        let message = format!("{shown} did not answer within 10 s");
+        return Error::new(ErrorKind::Unreachable, message);
+    };
+    match error {
+        tungstenite::Error::Http(response) => {
+            let status = response.status();
+            let advice = match status.as_u16() {
+                401 => "the token is missing or wrong; set TA_EXEC_TOKEN or give --token-file",
+                403 => "this client sends no origin, so something between it and the server does",
+                404 => "there is no execution environment at this path; it is usually /exec",
+                503 => "the server has as many connections as it may have",
+                _ => "is this the address of a ta exec-server?",
+            };
+            let message = format!("{shown} refused the connection: {status} ({advice})");
+            Error::new(ErrorKind::Refused, message)
+        }
+        error => {
+            let message = format!("{shown} is no execution environment: {error}");
+            Error::new(ErrorKind::Refused, message)
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! This machine as an environment: what a request names is resolved here.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::process::{Command, Input, Terms};
+use crate::protocol::{EnvDelta, ExecParams, SpawnParams};
+use crate::sys;
+use crate::sys::host::DescriptorLimit;
+use crate::sys::pty::Size;
+
+/// Where programs look when there is no PATH.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// How this machine is offered.
+#[derive(Default)]
+pub(crate) struct LocalOptions {
+    /// The directory that relative paths are relative to; the process's own without it.
+    pub(crate) cwd: Option<PathBuf>,
+    /// The shell, in place of bash or sh.
+    pub(crate) shell: Option<String>,
+    /// The limit on descriptors that children get, where this process has raised its own.
+    pub(crate) descriptor_limit: Option<DescriptorLimit>,
+}
+
+/// This machine.
+pub(crate) struct LocalExecEnvironment {
+    cwd: PathBuf,
+    shell: Option<String>,
+    /// `NAME=value` of this process, as they were when it started.
+    environment: Arc<[CString]>,
+    path: OsString,
+    descriptor_limit: Option<DescriptorLimit>,
+    oom_score: Arc<str>,
+}
+
+impl LocalExecEnvironment {
+    /// Looks at the process's own surroundings.
+    ///
+    /// # Errors
+    /// A cwd that does not exist or is not a directory.
+    pub(crate) fn new(options: LocalOptions) -> Result<Self> {
+        let wanted = options.cwd.unwrap_or_else(|| PathBuf::from("."));
+        let what = || format!("cannot work in {}", wanted.display());
+        let cwd = std::fs::canonicalize(&wanted).map_err(|error| Error::io(&error, what()))?;
+        // Reading it would ask for more than starting a program in it does.
+        if !cwd.is_dir() {
+            return Err(Error::os(sys::errno::ENOTDIR, what()));
+        }
+        let variables = std::env::vars_os().filter_map(|(name, value)| variable(&name, &value));
+        Ok(Self {
+            cwd,
+            shell: options.shell,
+            environment: variables.collect(),
+            path: std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into()),
+            descriptor_limit: options.descriptor_limit,
+            oom_score: raised_oom_score(),
+        })
+    }
+
+    /// The directory that relative paths are relative to; absolute.
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// The shell that runs command lines, if there is one.
+    pub(crate) fn shell(&self) -> Option<PathBuf> {
+        self.resolve_shell(None).ok()
+    }
+
+    /// A command line for the shell, ready to be started.
+    ///
+    /// # Errors
+    /// `NoShell`, and what is wrong with the params.
+    pub(crate) fn command_line(&self, params: ExecParams) -> Result<(Command, Terms)> {
+        let shell = self.resolve_shell(params.shell.as_deref())?.into_os_string();
+        let shell = c_string("shell", shell.into_vec())?;
+        let command = c_string("command", params.command)?;
+        let input = params.stdin.map_or(Input::Null, |stdin| Input::Bytes(stdin.0));
+        let terms = Terms {
+            window: params.window.map(Into::into),
+            timeout: params.timeout_ms.map(|ms| Duration::from_millis(ms.into())),
+            grace: params.grace_ms.map(Duration::from_millis),
+        };
+        let delta = params.env.unwrap_or_default();
+        let command = Command {
+            name: shell.to_string_lossy().into_owned(),
+            programs: vec![shell.clone()],
+            arguments: vec![shell, c"-c".to_owned(), command],
+            input,
+            pty: None,
+            merge_stderr: params.merge_stderr.unwrap_or(false),
+            ..self.surroundings(params.cwd.as_deref(), &delta)?
+        };
+        Ok((command, terms))
+    }
+
+    /// A program with arguments, ready to be started.
+    ///
+    /// # Errors
+    /// What is wrong with the params.
+    pub(crate) fn program(&self, params: SpawnParams) -> Result<(Command, Terms)> {
+        let delta = params.env.unwrap_or_default();
+        let programs = self.candidates(&params.command, &delta)?;
+        let mut arguments = vec![c_string("command", params.command.as_str())?];
+        for (index, argument) in params.args.unwrap_or_default().into_iter().enumerate() {
+            arguments.push(c_string(&format!("args[{index}]"), argument)?);
+        }
+        let terms = Terms { window: params.window.map(Into::into), ..Terms::default() };
+        let command = Command {
+            name: params.command,
+            programs,
+            arguments,
+            input: Input::Orders,
+            pty: params.pty.map(|size| Size { cols: size.cols.into(), rows: size.rows.into() }),
+            merge_stderr: params.merge_stderr.unwrap_or(false),
+            ..self.surroundings(params.cwd.as_deref(), &delta)?
+        };
+        Ok((command, terms))
+    }
+
+    /// A command with nothing set but where it runs.
+    fn surroundings(&self, cwd: Option<&str>, delta: &EnvDelta) -> Result<Command> {
+        let directory = self.cwd.join(cwd.unwrap_or_default());
+        let mut set = Vec::new();
+        let mut unset = Vec::new();
+        for (name, value) in delta.iter() {
+            unset.push(c_string("env", name)?);
+            if let Some(value) = value {
+                set.push(c_string("env", format!("{name}={value}"))?);
+            }
+        }
+        Ok(Command {
+            name: String::new(),
+            programs: Vec::new(),
+            arguments: Vec::new(),
+            base_environment: Arc::clone(&self.environment),
+            set,
+            unset,
+            directory: c_string("cwd", directory.into_os_string().into_vec())?,
+            input: Input::Null,
+            pty: None,
+            merge_stderr: false,
+            descriptor_limit: self.descriptor_limit,
+            oom_score: Arc::clone(&self.oom_score),
+        })
+    }
+
+    /// The paths that a program's name may mean: itself if it has a slash, else one in each
+    /// directory of the child's PATH.
+    fn candidates(&self, name: &str, delta: &EnvDelta) -> Result<Vec<CString>> {
+        if name.is_empty() {
+            return Err(Error::params("command: a program needs a name"));
+        }
+        if name.contains('/') {
+            return Ok(vec![c_string("command", name)?]);
+        }
+        let own = delta.iter().find(|(variable, _)| *variable == "PATH");
+        let path = match own {
+            Some((_, Some(path))) => OsStr::new(path),
+            Some((_, None)) => OsStr::new(DEFAULT_PATH),
+            None => &self.path,
+        };
+        std::env::split_paths(path)
+            // An empty entry is the directory that the child starts in.
+            .map(|directory| if directory.as_os_str().is_empty() { ".".into() } else { directory })
+            .map(|directory: PathBuf| {
+                c_string("command", directory.join(name).into_os_string().into_vec())
+            })
+            .collect()
+    }
+
+    /// The shell that was asked for, else the configured one, else bash, else sh.
+    fn resolve_shell(&self, wanted: Option<&str>) -> Result<PathBuf> {
+        match wanted.or(self.shell.as_deref()) {
+            // What was named is meant: if it is not there, starting it says so.
+            Some(shell) if shell.contains('/') => Ok(PathBuf::from(shell)),
+            Some("") => Err(Error::params("shell: a program needs a name")),
+            Some(name) => self.find(name).ok_or_else(|| {
+                let what = format!("cannot find the shell {name:?} in any directory of PATH");
+                Error::os(sys::errno::ENOENT, what)
+            }),
+            None => self
+                .find("bash")
+                .or_else(|| Some(PathBuf::from("/bin/sh")).filter(|path| is_executable(path)))
+                .ok_or_else(|| {
+                    let message = "this machine has no shell: neither bash in PATH nor /bin/sh";
+                    Error::new(ErrorKind::NoShell, message)
+                }),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        let directories = std::env::split_paths(&self.path);
+        directories
+            .filter(|directory| directory.is_absolute())
+            .map(|directory| directory.join(name))
+            .find(|path| is_executable(path))
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    std::fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+fn variable(name: &OsStr, value: &OsStr) -> Option<CString> {
+    let mut bytes = name.as_bytes().to_vec();
+    bytes.push(b'=');
+    bytes.extend_from_slice(value.as_bytes());
+    CString::new(bytes).ok()
+}
+
+fn c_string(member: &str, text: impl Into<Vec<u8>>) -> Result<CString> {
+    let nul = |_| Error::params(format!("{member}: a NUL byte cannot be passed to a program"));
+    CString::new(text).map_err(nul)
+}
+
+/// The `oom_score_adj` of children: well above this process's own, so that the kernel takes a
+/// command that eats up the memory, and not the server with all the others.
+fn raised_oom_score() -> Arc<str> {
+    const RAISE: i32 = 200;
+    let own = std::fs::read_to_string("/proc/self/oom_score_adj").ok();
+    let own: i32 = own.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    (own.max(0) + RAISE).min(1000).to_string().into()
+}
+
+/// The user's home directory: HOME, else what the user database says.
+pub(crate) fn home() -> Option<OsString> {
+    std::env::var_os("HOME").filter(|home| !home.is_empty()).or_else(sys::host::home)
+}

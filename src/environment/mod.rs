@@ -1,0 +1,5 @@
+//! Places where programs run.
+
+mod local;
+
+pub(crate) use local::{LocalExecEnvironment, LocalOptions, home};

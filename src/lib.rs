@@ -1,0 +1,25 @@
+//! Where a coding agent's commands run.
+//!
+//! An agent's loop stays on its host; its commands go to an execution environment: a container,
+//! a sandbox, another machine. This crate is that environment (`ta exec-server`) and the way to
+//! it ([`ExecClient`](client::ExecClient)).
+//!
+//! Reading order: [`protocol`] says what travels; `transport` carries it; `server` serves a
+//! connection; `environment` resolves what a request names; `process` runs one child; `sys` makes
+//! the system calls. [`client`] is the other end. No module calls one to its left; what comes
+//! back comes through one channel to the connection's writer thread.
+
+mod buffers;
+pub mod cli;
+pub mod client;
+mod environment;
+mod error;
+mod log;
+mod process;
+pub mod protocol;
+mod server;
+mod sync;
+mod sys;
+mod transport;
+
+pub use error::{Error, ErrorKind, Result};

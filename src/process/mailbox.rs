@@ -1,0 +1,143 @@
+//! The orders that a process has been given and not yet looked at.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::MAX_STDIN_WAITING;
+use crate::sync::lock;
+use crate::sys;
+use crate::sys::poll::Waker;
+use crate::sys::pty::Size;
+
+/// What becomes of an order. Dropped uncalled, it tells whoever waits that it was lost.
+pub(crate) type Reply<T> = Box<dyn FnOnce(Result<T>) + Send>;
+
+/// Something to do with a process, carried out in the order given.
+pub(crate) enum Order {
+    /// Bytes for its stdin, closed after them if `eof`.
+    Write { bytes: Vec<u8>, eof: bool, reply: Reply<()> },
+    /// A signal for its group, and SIGKILL that much later.
+    Kill { signal: i32, grace: Option<Duration>, reply: Reply<bool> },
+    /// Another size for its terminal.
+    Resize { size: Size, reply: Reply<()> },
+}
+
+impl Order {
+    /// Answers an order that came when the process was over.
+    pub(crate) fn too_late(self) {
+        match self {
+            Self::Write { reply, .. } => reply(Err(closed_stdin())),
+            Self::Kill { reply, .. } => reply(Ok(false)),
+            Self::Resize { reply, .. } => {
+                reply(Err(Error::new(ErrorKind::UnknownProcess, "the process has just ended")))
+            }
+        }
+    }
+}
+
+/// The answer to a write that nothing can read any more.
+pub(super) fn closed_stdin() -> Error {
+    Error::os(sys::errno::EPIPE, "cannot write to the process's stdin")
+}
+
+/// The queue itself. It is bounded by the connection's limit on requests in flight; the bytes in
+/// it by [`MAX_STDIN_WAITING`].
+pub(crate) struct Mailbox {
+    /// `None` once the process is over.
+    orders: Mutex<Option<VecDeque<Order>>>,
+    waker: Arc<Waker>,
+    acknowledged: AtomicU64,
+    stdin_waiting: AtomicUsize,
+    ended: AtomicBool,
+}
+
+impl Mailbox {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            orders: Mutex::new(Some(VecDeque::new())),
+            waker: Arc::new(Waker::new()?),
+            acknowledged: AtomicU64::new(0),
+            stdin_waiting: AtomicUsize::new(0),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Gives an order; one that comes when the process is over is answered at once.
+    pub(crate) fn give(&self, order: Order) {
+        let late = match lock(&self.orders).as_mut() {
+            Some(orders) => {
+                orders.push_back(order);
+                None
+            }
+            None => Some(order),
+        };
+        match late {
+            None => self.waker.wake(),
+            Some(order) => order.too_late(),
+        }
+    }
+
+    /// Gives a write, unless too much waits already; then none of it is taken.
+    pub(crate) fn give_write(&self, bytes: Vec<u8>, eof: bool, reply: Reply<()>) {
+        let size = bytes.len();
+        let claimed =
+            self.stdin_waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
+                waiting.checked_add(size).filter(|sum| *sum <= MAX_STDIN_WAITING)
+            });
+        match claimed {
+            Ok(_) => self.give(Order::Write { bytes, eof, reply }),
+            Err(waiting) => reply(Err(Error::new(
+                ErrorKind::StdinFull,
+                format!(
+                    "cannot take {size} bytes for the process's stdin: {waiting} wait already, \
+                     of at most {MAX_STDIN_WAITING}"
+                ),
+            ))),
+        }
+    }
+
+    /// Gives bytes back to the window.
+    pub(crate) fn acknowledge(&self, bytes: u64) {
+        // Saturates: a host may claim any number.
+        let add = |sum: u64| Some(sum.saturating_add(bytes));
+        let _ = self.acknowledged.fetch_update(Ordering::AcqRel, Ordering::Relaxed, add);
+        self.waker.wake();
+    }
+
+    /// The connection has ended: the process, or what it has left, is ended, and nobody is told.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    pub(super) fn waker(&self) -> &Arc<Waker> {
+        &self.waker
+    }
+
+    pub(super) fn take_orders(&self) -> VecDeque<Order> {
+        lock(&self.orders).as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(super) fn take_acknowledged(&self) -> u64 {
+        self.acknowledged.swap(0, Ordering::AcqRel)
+    }
+
+    /// Bytes of stdin that have been written, or never will be.
+    pub(super) fn release_stdin(&self, bytes: usize) {
+        self.stdin_waiting.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The process takes no more orders; those not yet looked at are answered.
+    pub(super) fn close(&self) {
+        let late = lock(&self.orders).take();
+        late.into_iter().flatten().for_each(Order::too_late);
+    }
+}

@@ -1,0 +1,437 @@
+//! The thread of one process: it starts the program, waits in one place for whatever comes next
+//! (output, room in stdin, the exit, an order, a deadline), and tells the sink.
+//!
+//! The order of the end is what matters here. The exit is first only seen (`WNOWAIT`); while the
+//! process is unreaped its number, and so its group's, can belong to nobody else, so signals are
+//! safe. It is reaped once it is over, just before the sink is told.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use super::command::{Command, Input, Started};
+use super::deadlines::{Deadlines, take_due};
+use super::mailbox::{Mailbox, Order};
+use super::output::{Output, Window};
+use super::stdin::Stdin;
+use super::{Ending, Sink, Stream, Terms};
+use crate::buffers;
+use crate::error::{Error, ErrorKind};
+use crate::protocol::MAX_CHUNK;
+use crate::sync::lock;
+use crate::sys;
+use crate::sys::child::{Group, Status};
+use crate::sys::poll::{Interest, Poll};
+use crate::sys::signal;
+
+/// A worker's stack: it formats messages and lends 32 KiB to the child it starts.
+const STACK: usize = 256 * 1024;
+/// How many chunks of one output are read before the thread looks at anything else.
+const CHUNKS_A_TURN: usize = 8;
+
+pub(super) fn start<S: Sink>(command: Command, terms: Terms, mailbox: Arc<Mailbox>, sink: S) {
+    let name = command.name.clone();
+    // The sink comes back if there is no thread for it to go to.
+    let sink = Arc::new(Mutex::new(Some(sink)));
+    let threads_sink = Arc::clone(&sink);
+    let run = move || {
+        let sink = lock(&threads_sink).take();
+        if let Some(sink) = sink {
+            run(command, terms, &mailbox, sink);
+        }
+    };
+    let thread = thread::Builder::new().name("process".to_owned()).stack_size(STACK);
+    if let Err(error) = thread.spawn(run)
+        && let Some(mut sink) = lock(&sink).take()
+    {
+        sink.failed(Error::io(&error, format!("cannot make a thread for {name:?}")));
+    }
+}
+
+fn run(command: Command, terms: Terms, mailbox: &Arc<Mailbox>, mut sink: impl Sink) {
+    match Worker::new(&command, terms, mailbox) {
+        Ok(mut worker) => {
+            sink.started(worker.pid);
+            if let Input::Bytes(bytes) = command.input {
+                worker.stdin.feed(bytes);
+            }
+            worker.run(&mut sink);
+        }
+        Err(error) => {
+            mailbox.close();
+            sink.failed(error);
+        }
+    }
+}
+
+struct Worker<'a> {
+    mailbox: &'a Arc<Mailbox>,
+    pid: i32,
+    group: Group,
+    stdin: Stdin,
+    has_terminal: bool,
+    outputs: Vec<Output>,
+    window: Window,
+    deadlines: Deadlines,
+    start: Instant,
+    status: Option<Status>,
+    timed_out: bool,
+    /// The host has signalled it.
+    killed: bool,
+    /// Signals it has been sent, by the host or because its time was up.
+    sent: Vec<i32>,
+    /// It is over and waits for the sink to take that in.
+    over: bool,
+    /// What cannot be admitted any more is read and dropped.
+    dropping: bool,
+    /// The connection has ended: nobody is told anything.
+    abandoned: bool,
+    counts: Counts,
+    poll: Poll,
+}
+
+#[derive(Default)]
+struct Counts {
+    stdout: u64,
+    stderr: u64,
+    seq: u64,
+}
+
+/// What a wait can tell, by place in the poll set.
+struct Places {
+    exit: Option<usize>,
+    stdin: Option<usize>,
+    outputs: [Option<usize>; 2],
+}
+
+impl<'a> Worker<'a> {
+    fn new(command: &Command, terms: Terms, mailbox: &'a Arc<Mailbox>) -> Result<Self, Error> {
+        let start = Instant::now();
+        let Started { spawned, stdin, outputs } = command.start()?;
+        let group = Group::new(spawned.pid, spawned.pidfd);
+        if group.leader().is_none() {
+            watch_exit(spawned.pid, mailbox).map_err(|error| {
+                group.signal(signal::KILL);
+                sys::child::reap(spawned.pid);
+                Error::io(&error, format!("cannot watch over {:?}", command.name))
+            })?;
+        }
+        let has_terminal = command.pty.is_some();
+        Ok(Self {
+            mailbox,
+            pid: spawned.pid,
+            group,
+            stdin: Stdin::new(stdin, has_terminal, Arc::clone(mailbox)),
+            has_terminal,
+            outputs,
+            window: Window::new(terms.window),
+            deadlines: Deadlines::new(&terms, start),
+            start,
+            status: None,
+            timed_out: false,
+            killed: false,
+            sent: Vec::new(),
+            over: false,
+            dropping: false,
+            abandoned: false,
+            counts: Counts::default(),
+            poll: Poll::default(),
+        })
+    }
+
+    fn run(&mut self, sink: &mut impl Sink) {
+        self.run_until_over(sink);
+        let reaped = self.over && self.status.is_some();
+        if reaped {
+            sys::child::reap(self.pid);
+        }
+        self.stdin.close();
+        // From here on no order is taken: an id is free again before the host learns that.
+        self.mailbox.close();
+        // So is its place, where nothing of it is left: the host may start the next at once.
+        let leaves_nothing = self.leaves_nothing(reaped);
+        if leaves_nothing {
+            sink.gone(self.remaining());
+        }
+        if !self.abandoned {
+            sink.ended(&self.ending());
+        }
+        self.linger(reaped, sink);
+        if !leaves_nothing {
+            sink.gone(self.remaining());
+        }
+    }
+
+    /// Runs until the process is over and the sink is ready to hear that, or it is abandoned.
+    fn run_until_over(&mut self, sink: &mut impl Sink) {
+        loop {
+            self.obey();
+            let now = Instant::now();
+            self.act_on_deadlines(now);
+            let ready = sink.ready(self.mailbox.waker());
+            self.over = self.over || self.is_over(now);
+            if self.abandoned || (self.over && ready) {
+                return;
+            }
+            let reads = self.dropping || (ready && self.window.room() > 0);
+            let waits_for_output = self.outputs.iter().any(|output| !output.ended());
+            self.deadlines.hold_back(!reads && waits_for_output, now);
+            let places = self.wait(reads);
+            if reads {
+                self.read_outputs(&places, sink);
+            }
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        let all_read = self.outputs.iter().all(Output::ended);
+        let exited = self.status.is_some();
+        (exited && (all_read || self.deadlines.drained(now)))
+            || self.deadlines.give_up.is_some_and(|give_up| now >= give_up)
+    }
+
+    fn obey(&mut self) {
+        if self.mailbox.has_ended() {
+            self.abandoned = true;
+            self.group.signal(signal::KILL);
+            return;
+        }
+        self.window.acknowledge(self.mailbox.take_acknowledged());
+        for order in self.mailbox.take_orders() {
+            match order {
+                Order::Write { bytes, eof, reply } => {
+                    self.stdin.push(bytes, eof, reply);
+                    self.stdin.advance();
+                }
+                Order::Kill { signal, grace, reply } => {
+                    let now = Instant::now();
+                    if let Some(grace) = grace {
+                        self.deadlines.kill_after(now, grace);
+                    }
+                    self.killed = self.killed || signal != 0;
+                    self.signal(signal, now);
+                    reply(Ok(true));
+                }
+                Order::Resize { size, reply } => reply(self.resize(size)),
+            }
+        }
+    }
+
+    fn signal(&mut self, signal: i32, now: Instant) {
+        self.group.signal(signal);
+        self.sent.push(signal);
+        if signal == signal::KILL {
+            self.deadlines.kill = None;
+            self.deadlines.start_admission(now);
+        }
+    }
+
+    fn resize(&self, size: sys::pty::Size) -> Result<(), Error> {
+        let what = "cannot resize the process's terminal";
+        if !self.has_terminal {
+            return Err(Error::os(sys::errno::ENOTTY, what));
+        }
+        match self.stdin.terminal() {
+            Some(master) => sys::pty::resize(master, size).map_err(|error| Error::io(&error, what)),
+            None => Err(Error::new(ErrorKind::UnknownProcess, "the process has just ended")),
+        }
+    }
+
+    fn act_on_deadlines(&mut self, now: Instant) {
+        if take_due(&mut self.deadlines.timeout, now) && self.status.is_none() {
+            self.timed_out = true;
+            let at_once = self.deadlines.time_is_up(now);
+            self.signal(if at_once { signal::KILL } else { signal::TERM }, now);
+        }
+        if take_due(&mut self.deadlines.kill, now) {
+            self.signal(signal::KILL, now);
+        }
+        if take_due(&mut self.deadlines.admission, now) {
+            self.dropping = true;
+        }
+    }
+
+    /// Waits for something to happen and takes note of the exit and of room in stdin.
+    fn wait(&mut self, reads: bool) -> Places {
+        self.poll.clear();
+        let woken = self.poll.add(self.mailbox.waker().as_fd(), Interest::Read);
+        let exit = match (self.status, self.group.leader()) {
+            (None, Some(leader)) => Some(self.poll.add(leader.as_fd(), Interest::Read)),
+            _ => None,
+        };
+        let stdin = self.stdin.wants_room();
+        let stdin = stdin.map(|stdin| self.poll.add(stdin, Interest::Write));
+        let mut outputs = [None; 2];
+        for (output, place) in self.outputs.iter().zip(&mut outputs) {
+            let interest = output.interest(reads);
+            *place = interest.map(|(from, interest)| self.poll.add(from, interest));
+        }
+        // What is over waits for the sink alone, and for a SIGKILL that is still to follow.
+        let deadline = if self.over { self.deadlines.kill } else { self.deadlines.next() };
+        if self.poll.wait(deadline).is_err() {
+            // poll(2) fails for want of memory alone. Going on would spin, so give way first.
+            thread::yield_now();
+        }
+        if self.poll.ready(woken).any() {
+            self.mailbox.waker().reset();
+        }
+        let places = Places { exit, stdin, outputs };
+        self.take_note(&places);
+        places
+    }
+
+    fn take_note(&mut self, places: &Places) {
+        for (output, place) in self.outputs.iter_mut().zip(places.outputs) {
+            if let Some(place) = place {
+                output.note(self.poll.ready(place));
+            }
+        }
+        if places.stdin.is_some_and(|place| self.poll.ready(place).any()) {
+            self.stdin.advance();
+        }
+        let told = places.exit.map(|place| self.poll.ready(place).any());
+        // Without a pidfd a thread waits and wakes this one, so every wake may be the exit.
+        if self.status.is_none() && told.unwrap_or(true) {
+            self.status = sys::child::exited(self.pid).unwrap_or(None);
+            if let Some(status) = self.status {
+                self.note_exit(status);
+            }
+        }
+    }
+
+    fn note_exit(&mut self, status: Status) {
+        let now = Instant::now();
+        self.deadlines.timeout = None;
+        self.deadlines.start_drain(now);
+        // What was asked to end, and did, has had its time; what caught the signal and ended by
+        // itself has all the time of a natural end.
+        if matches!(status, Status::Signaled(signal) if self.sent.contains(&signal)) {
+            self.deadlines.start_admission(now);
+        }
+    }
+
+    fn read_outputs(&mut self, places: &Places, sink: &mut impl Sink) {
+        let mut buffer = None;
+        for (index, place) in places.outputs.into_iter().enumerate() {
+            if !place.is_some_and(|place| self.poll.ready(place).any()) {
+                continue;
+            }
+            let buffer = buffer.get_or_insert_with(buffers::take);
+            // Several chunks in one turn, because a wait costs more than a chunk; not all there
+            // is, because orders and the other output wait meanwhile.
+            for _ in 0..CHUNKS_A_TURN {
+                let took_all = self.read_chunk(index, buffer, sink);
+                if took_all {
+                    break;
+                }
+            }
+        }
+        if let Some(buffer) = buffer {
+            buffers::give(buffer);
+        }
+    }
+
+    /// Reads and hands over one chunk. Answers whether that is all for now.
+    fn read_chunk(&mut self, index: usize, buffer: &mut Vec<u8>, sink: &mut impl Sink) -> bool {
+        let open = self.dropping || sink.ready(self.mailbox.waker());
+        let room = if self.dropping { MAX_CHUNK } else { self.window.room().min(MAX_CHUNK) };
+        if !open || room == 0 {
+            return true;
+        }
+        let output = &mut self.outputs[index];
+        output.read(buffer, room);
+        if buffer.is_empty() {
+            return true;
+        }
+        let stream = output.stream();
+        self.deadlines.heard(Instant::now());
+        if !self.dropping {
+            self.hand_over(stream, buffer, sink);
+        }
+        buffer.len() < room
+    }
+
+    fn hand_over(&mut self, stream: Stream, chunk: &[u8], sink: &mut impl Sink) {
+        self.counts.seq += 1;
+        let count = match stream {
+            Stream::Output => &mut self.counts.stdout,
+            Stream::Stderr => &mut self.counts.stderr,
+        };
+        *count += chunk.len() as u64;
+        self.window.sent(chunk.len());
+        sink.output(stream, self.counts.seq, chunk);
+    }
+
+    fn ending(&self) -> Ending {
+        Ending {
+            status: self.status,
+            timed_out: self.timed_out,
+            killed: self.killed,
+            output_held: !self.outputs.iter().all(Output::ended),
+            stdout_bytes: self.counts.stdout,
+            stderr_bytes: self.counts.stderr,
+            seq: self.counts.seq + 1,
+            duration: self.start.elapsed(),
+        }
+    }
+
+    /// What is left to do when the host has been told, or has gone: to reap what could not be
+    /// reaped in time, to carry out a SIGKILL that is still due, and to read and drop what
+    /// descendants write, so that they do not die of SIGPIPE; and to see the last word off.
+    fn linger(&mut self, reaped: bool, sink: &mut impl Sink) {
+        let mut reaped = reaped;
+        self.dropping = true;
+        self.deadlines.keep_only_kill();
+        loop {
+            if self.mailbox.has_ended() {
+                self.group.signal(signal::KILL);
+                self.outputs.clear();
+                self.deadlines.kill = None;
+            }
+            if take_due(&mut self.deadlines.kill, Instant::now()) {
+                self.group.signal(signal::KILL);
+            }
+            if !reaped && self.status.is_some() {
+                sys::child::reap(self.pid);
+                reaped = true;
+            }
+            if self.leaves_nothing(reaped) && sink.ready(self.mailbox.waker()) {
+                return;
+            }
+            let places = self.wait(true);
+            let mut buffer = buffers::take();
+            for (output, place) in self.outputs.iter_mut().zip(places.outputs) {
+                if place.is_some_and(|place| self.poll.ready(place).any()) {
+                    output.read(&mut buffer, MAX_CHUNK);
+                }
+            }
+            buffers::give(buffer);
+        }
+    }
+
+    /// Whether there is nothing left that this thread has to wait for.
+    fn leaves_nothing(&self, reaped: bool) -> bool {
+        let kill_is_due = self.deadlines.kill.is_some() && self.group.is_alive();
+        reaped && !kill_is_due && self.outputs.iter().all(Output::ended)
+    }
+
+    /// The group, if it has members that outlive the process.
+    fn remaining(&mut self) -> Option<Group> {
+        let gone = Group::new(self.pid, None);
+        self.group.is_alive().then(|| std::mem::replace(&mut self.group, gone))
+    }
+}
+
+/// Where the kernel has no pidfd: a thread that waits for the exit and wakes the worker, which
+/// then looks for itself.
+fn watch_exit(pid: i32, mailbox: &Arc<Mailbox>) -> io::Result<()> {
+    let waker = Arc::clone(mailbox.waker());
+    let watch = move || {
+        let _ = sys::child::wait_exit(pid);
+        waker.wake();
+    };
+    thread::Builder::new().name("exit".to_owned()).stack_size(64 * 1024).spawn(watch)?;
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! ExecRpc, the wire protocol, as types. Nothing here does I/O.
+//!
+//! `docs/protocol.md` is the prose. The params and results are also what the library's callers
+//! hold in their hands: there is one set of types.
+
+mod bytes;
+mod env;
+mod process;
+pub(crate) mod rpc;
+mod session;
+
+pub use bytes::Base64;
+pub use env::EnvDelta;
+pub use process::{
+    AckParams, ExecParams, ExecResult, ExitEvent, KillParams, KillResult, OutputEvent, ProcessId,
+    PtySize, ResizeParams, SignalName, SpawnParams, SpawnResult, WriteParams,
+};
+pub use session::{Empty, InitializeParams, InitializeResult};
+
+/// The version that `initialize` answers.
+pub const PROTOCOL_VERSION: u32 = 1;
+/// Output of a process and data of a connection come in chunks of at most this many bytes.
+pub const MAX_CHUNK: usize = 64 * 1024;
+/// The most bytes of `process/write` that may wait for one process.
+pub const MAX_STDIN_WAITING: usize = 16 * 1024 * 1024;
+
+/// The methods and notifications by name.
+pub mod method {
+    /// `initialize`
+    pub const INITIALIZE: &str = "initialize";
+    /// `ping`
+    pub const PING: &str = "ping";
+    /// `process/exec`
+    pub const EXEC: &str = "process/exec";
+    /// `process/spawn`
+    pub const SPAWN: &str = "process/spawn";
+    /// `process/write`
+    pub const WRITE: &str = "process/write";
+    /// `process/kill`
+    pub const KILL: &str = "process/kill";
+    /// `process/resize`
+    pub const RESIZE: &str = "process/resize";
+    /// `process/ack`, a notification to the server
+    pub const ACK: &str = "process/ack";
+    /// `process/output`, a notification to the host
+    pub const OUTPUT: &str = "process/output";
+    /// `process/stderr`, a notification to the host
+    pub const STDERR: &str = "process/stderr";
+    /// `process/exit`, a notification to the host
+    pub const EXIT: &str = "process/exit";
+}

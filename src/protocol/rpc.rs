@@ -1,0 +1,344 @@
+//! The JSON-RPC 2.0 envelope: reading messages, and writing them into buffers.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+pub(crate) use super::bytes::decode_onto;
+use super::bytes::encode_onto;
+use super::method;
+use crate::error::{Error, ErrorKind};
+
+/// One message as it came.
+#[derive(Debug)]
+pub(crate) enum Message<'a> {
+    /// Wants an answer.
+    Request { id: &'a RawValue, method: Cow<'a, str>, params: Option<&'a RawValue> },
+    /// Wants none.
+    Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
+    /// An answer. The id is `None` where it answers a message whose id could not be read.
+    Response { id: Option<&'a RawValue>, outcome: Outcome<'a> },
+}
+
+/// What an answer says.
+#[derive(Debug)]
+pub(crate) enum Outcome<'a> {
+    Result(&'a RawValue),
+    Error(Error),
+}
+
+/// A message that is none: the error, and the id to answer it to where there is one.
+#[derive(Debug)]
+pub(crate) struct Invalid<'a> {
+    pub(crate) id: Option<&'a RawValue>,
+    pub(crate) error: Error,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// `null` is a value here, and not the absence of one.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// Reads one message.
+pub(crate) fn parse(text: &str) -> Result<Message<'_>, Invalid<'_>> {
+    let invalid = |message: &str| Error::new(ErrorKind::InvalidRequest, message);
+    let unanswerable = |error| Invalid { id: None, error };
+    let start = text.trim_start_matches([' ', '\t', '\r', '\n']);
+    if !start.starts_with('{') {
+        // The whole text decides: a cut-off batch is malformed, a whole one is refused.
+        return Err(unanswerable(match serde_json::from_str::<IgnoredAny>(text) {
+            Err(error) => malformed(&error),
+            Ok(_) if start.starts_with('[') => invalid("batches are not supported"),
+            Ok(_) => invalid("a message is a JSON object"),
+        }));
+    }
+    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| {
+        unanswerable(match error.classify() {
+            serde_json::error::Category::Data => invalid(&error.to_string()),
+            _ => malformed(&error),
+        })
+    })?;
+    let id = match envelope.id {
+        Some(id) if !matches!(id.get().as_bytes(), [b'"' | b'-' | b'0'..=b'9', ..]) => {
+            // An answer to a message whose id could not be read carries null.
+            if envelope.method.is_some() || id.get() != "null" {
+                return Err(unanswerable(invalid("an id is a string or a number")));
+            }
+            None
+        }
+        id => id,
+    };
+    let refuse = |message| Err(Invalid { id, error: invalid(message) });
+    if envelope.jsonrpc.is_some_and(|version| version.get() != "\"2.0\"") {
+        return refuse("jsonrpc must be \"2.0\"");
+    }
+    let params = envelope.params;
+    match (envelope.method, envelope.result, envelope.error) {
+        (Some(method), ..) => match (serde_json::from_str::<Cow<'_, str>>(method.get()), id) {
+            (Ok(_), Some(id)) => Ok(Message::Request { id, method: text_of(method), params }),
+            (Ok(_), None) => Ok(Message::Notification { method: text_of(method), params }),
+            (Err(_), _) => refuse("method must be a string"),
+        },
+        (None, _, Some(error)) => {
+            Ok(Message::Response { id, outcome: Outcome::Error(error_of(error)) })
+        }
+        (None, Some(result), None) => {
+            Ok(Message::Response { id, outcome: Outcome::Result(result) })
+        }
+        (None, None, None) => refuse("a request needs a method"),
+    }
+}
+
+fn malformed(error: &serde_json::Error) -> Error {
+    Error::new(ErrorKind::Parse, format!("not JSON: {error}"))
+}
+
+/// A JSON string, borrowed where nothing in it is escaped.
+fn text_of(raw: &RawValue) -> Cow<'_, str> {
+    let inside = raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match inside {
+        Some(text) if !text.contains('\\') => Cow::Borrowed(text),
+        _ => Cow::Owned(serde_json::from_str(raw.get()).unwrap_or_default()),
+    }
+}
+
+/// Reads the params of a method; the error names the member that is wrong.
+pub(crate) fn params<'de, P: Deserialize<'de>>(raw: Option<&'de RawValue>) -> Result<P, Error> {
+    let text = raw.map_or("{}", RawValue::get);
+    if !text.starts_with('{') {
+        return Err(Error::params("params must be an object"));
+    }
+    serde_json::from_str(text).map_err(|error| {
+        // Only a second reading knows the path; the first is several times faster.
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let path = match serde_path_to_error::deserialize::<_, P>(&mut reader) {
+            Err(error) => error.path().to_string(),
+            Ok(_) => ".".to_owned(),
+        };
+        let message = error.to_string();
+        let reason = message.split(" at line ").next().unwrap_or_default();
+        // A missing member is named by the reason itself.
+        Error::params(if path == "." { reason.to_owned() } else { format!("{path}: {reason}") })
+    })
+}
+
+/// Reads a result.
+pub(crate) fn result<R: DeserializeOwned>(raw: &RawValue) -> Result<R, Error> {
+    serde_json::from_str(raw.get()).map_err(|error| {
+        Error::new(ErrorKind::Internal, format!("cannot read the server's answer: {error}"))
+    })
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireError<'a> {
+    code: i64,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    data: Option<WireData<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireData<'a> {
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    code: Option<Cow<'a, str>>,
+}
+
+fn error_of(raw: &RawValue) -> Error {
+    match serde_json::from_str::<WireError<'_>>(raw.get()) {
+        Ok(error) => {
+            let code = error.data.as_ref().and_then(|data| data.code.as_deref());
+            Error::new(ErrorKind::from_wire(error.code, code), error.message)
+        }
+        Err(_) => Error::new(ErrorKind::Other(0, None), raw.get()),
+    }
+}
+
+/// Appends `{"jsonrpc":"2.0","id":ID,"result":RESULT}`.
+pub(crate) fn write_result(buffer: &mut Vec<u8>, id: &RawValue, result: &impl Serialize) {
+    write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":", id.get()));
+    write_json(buffer, result);
+    buffer.push(b'}');
+}
+
+/// Appends `{"jsonrpc":"2.0","id":ID,"error":ERROR}`; no id is `null`.
+pub(crate) fn write_error(buffer: &mut Vec<u8>, id: Option<&RawValue>, error: &Error) {
+    let (code, name) = error.kind().wire();
+    let data = name.map(|name| WireData { code: Some(Cow::Borrowed(name)) });
+    let id = id.map_or("null", RawValue::get);
+    write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":"));
+    write_json(buffer, &WireError { code, message: Cow::Borrowed(error.message()), data });
+    buffer.push(b'}');
+}
+
+/// Appends `{"jsonrpc":"2.0","id":ID,"method":METHOD,"params":PARAMS}`.
+pub(crate) fn write_request(buffer: &mut Vec<u8>, id: u64, method: &str, params: &impl Serialize) {
+    write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\","));
+    write(buffer, format_args!("\"params\":"));
+    write_json(buffer, params);
+    buffer.push(b'}');
+}
+
+/// Appends `{"jsonrpc":"2.0","method":METHOD,"params":PARAMS}`.
+pub(crate) fn write_notification(buffer: &mut Vec<u8>, method: &str, params: &impl Serialize) {
+    write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":"));
+    write_json(buffer, params);
+    buffer.push(b'}');
+}
+
+/// Output notifications of one process, written by hand: with serde one 64 KiB chunk costs
+/// several times as much, most of it for a string that is copied again.
+pub(crate) struct OutputTemplate {
+    process_id: String,
+}
+
+impl OutputTemplate {
+    /// For the process of this id.
+    pub(crate) fn new(process_id: &str) -> Self {
+        let mut quoted = Vec::new();
+        write_json(&mut quoted, &process_id);
+        Self { process_id: String::from_utf8(quoted).unwrap_or_default() }
+    }
+
+    /// Appends the notification of one chunk.
+    pub(crate) fn write(&self, buffer: &mut Vec<u8>, method: &str, seq: u64, chunk: &[u8]) {
+        let process_id = &self.process_id;
+        write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":"));
+        write(buffer, format_args!("{{\"processId\":{process_id},\"seq\":{seq},\"chunk\":\""));
+        encode_onto(chunk, buffer);
+        buffer.extend_from_slice(b"\"}}");
+    }
+}
+
+/// An output notification, as [`OutputTemplate`] writes it.
+pub(crate) struct Output<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) process_id: &'a str,
+    pub(crate) chunk: &'a str,
+}
+
+/// Reads an output notification in exactly the form that this server writes, several times
+/// faster than JSON is read. `None` for everything else.
+pub(crate) fn parse_output(text: &str) -> Option<Output<'_>> {
+    let rest = text.strip_prefix("{\"jsonrpc\":\"2.0\",\"method\":\"")?;
+    let (method, rest) = rest.split_once('"')?;
+    if !matches!(method, method::OUTPUT | method::STDERR) {
+        return None;
+    }
+    let rest = rest.strip_prefix(",\"params\":{\"processId\":\"")?;
+    let (process_id, rest) = rest.split_once('"')?;
+    if process_id.contains('\\') {
+        return None;
+    }
+    let rest = rest.strip_prefix(",\"seq\":")?;
+    let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    let chunk = rest.strip_prefix(",\"chunk\":\"")?.strip_suffix("\"}}")?;
+    Some(Output { method, process_id, chunk })
+}
+
+fn write(buffer: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // Writing into a vector cannot fail.
+    let _ = buffer.write_fmt(text);
+}
+
+/// The protocol's types have string keys and no failing serializers, so this cannot fail.
+fn write_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
+    let _ = serde_json::to_writer(buffer, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> (ErrorKind, Option<String>) {
+        let invalid = parse(text).unwrap_err();
+        (invalid.error.kind().clone(), invalid.id.map(|id| id.get().to_owned()))
+    }
+
+    #[test]
+    fn an_id_is_kept_as_it_was_written() {
+        for id in ["1", "1.0", "\"1\"", "9007199254740993", "-0", "1e400", "\"\\u0041\""] {
+            let text = format!("{{\"id\":{id},\"method\":\"ping\"}}");
+            let Ok(Message::Request { id: seen, .. }) = parse(&text) else { panic!("{text}") };
+            let mut answer = Vec::new();
+            write_result(&mut answer, seen, &super::super::Empty {});
+            let expected = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}");
+            assert_eq!(String::from_utf8(answer).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_and_what_is_no_request_are_told_apart() {
+        let deep = "[".repeat(10_000);
+        for text in ["{", "nul", "", " ", "[1", "{\"id\":1,}", &deep] {
+            assert_eq!(refused(text), (ErrorKind::Parse, None), "{text}");
+        }
+        for text in ["[]", "[1]", "1", "null", "\"x\"", "{\"id\":null,\"method\":\"ping\"}"] {
+            assert_eq!(refused(text), (ErrorKind::InvalidRequest, None), "{text}");
+        }
+        for id in ["true", "{}", "[1]", "false"] {
+            let text = format!("{{\"id\":{id},\"method\":\"ping\"}}");
+            assert_eq!(refused(&text), (ErrorKind::InvalidRequest, None), "{text}");
+        }
+        let with_id = (ErrorKind::InvalidRequest, Some("7".to_owned()));
+        assert_eq!(refused("{\"id\":7}"), with_id);
+        assert_eq!(refused("{\"id\":7,\"method\":1}"), with_id);
+        assert_eq!(refused("{\"jsonrpc\":\"1.0\",\"id\":7,\"method\":\"ping\"}"), with_id);
+    }
+
+    #[test]
+    fn a_wrong_member_is_named() {
+        use super::super::{ExecParams, SpawnParams};
+        let read = |text: &str| {
+            let raw: &RawValue = serde_json::from_str(text).unwrap();
+            params::<ExecParams>(Some(raw)).unwrap_err().message().to_owned()
+        };
+        assert!(read("{\"processId\":\"p\"}").contains("`command`"));
+        assert!(read("{\"processId\":1,\"command\":\"x\"}").starts_with("processId: "));
+        let timeout = "{\"processId\":\"p\",\"command\":\"x\",\"timeoutMs\":0}";
+        assert!(read(timeout).starts_with("timeoutMs: "), "{}", read(timeout));
+        let env = "{\"processId\":\"p\",\"command\":\"x\",\"env\":{\"A=B\":\"\"}}";
+        assert!(read(env).starts_with("env: "), "{}", read(env));
+        let raw: &RawValue = serde_json::from_str(
+            "{\"processId\":\"p\",\"command\":\"x\",\"pty\":{\"cols\":0,\"rows\":1}}",
+        )
+        .unwrap();
+        let error = params::<SpawnParams>(Some(raw)).unwrap_err();
+        assert!(error.message().starts_with("pty.cols: "), "{error}");
+    }
+
+    #[test]
+    fn an_output_notification_reads_back() {
+        let mut buffer = Vec::new();
+        OutputTemplate::new("a\"b").write(&mut buffer, "process/output", 7, b"\x00\xff");
+        let value: serde_json::Value = serde_json::from_slice(&buffer).unwrap();
+        assert_eq!(value["params"]["processId"], "a\"b");
+        assert_eq!(value["params"]["seq"], 7);
+        assert_eq!(value["params"]["chunk"], "AP8=");
+        assert!(parse_output(std::str::from_utf8(&buffer).unwrap()).is_none(), "an escaped id");
+        buffer.clear();
+        OutputTemplate::new("p1").write(&mut buffer, "process/stderr", 12, b"\x00\xff");
+        let output = parse_output(std::str::from_utf8(&buffer).unwrap()).unwrap();
+        assert_eq!((output.method, output.process_id), ("process/stderr", "p1"));
+        assert_eq!(output.chunk, "AP8=");
+    }
+}

@@ -1,0 +1,53 @@
+//! The server: which connection. It listens, gives each connection a thread of its own, and ends
+//! them all when it is told to.
+
+mod listener;
+mod registry;
+mod responder;
+mod session;
+mod sink;
+
+pub(crate) use listener::{Server, serve_stdio};
+
+use std::time::Duration;
+
+use crate::environment::{LocalExecEnvironment, home};
+use crate::protocol::{InitializeResult, PROTOCOL_VERSION};
+use crate::sys;
+use crate::transport::http::Access;
+
+/// How the server is set up.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// Who may connect.
+    pub(crate) access: Access,
+    /// A peer that sends not a byte for so long is given up.
+    pub(crate) peer_timeout: Duration,
+    /// The longest message it takes.
+    pub(crate) max_message_bytes: usize,
+    /// The most processes of one connection.
+    pub(crate) max_processes: usize,
+    /// The most connections.
+    pub(crate) max_connections: usize,
+}
+
+/// What the environment is, for `initialize`.
+fn describe(config: &Config, environment: &LocalExecEnvironment) -> InitializeResult {
+    let text = |path: std::ffi::OsString| path.to_string_lossy().into_owned();
+    InitializeResult {
+        protocol_version: PROTOCOL_VERSION,
+        server_name: "ta".to_owned(),
+        server_version: env!("CARGO_PKG_VERSION").to_owned(),
+        cwd: text(environment.cwd().into()),
+        home: home().map(text),
+        tmpdir: text(std::env::temp_dir().into()),
+        shell: environment.shell().map(|shell| text(shell.into())),
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        hostname: sys::host::hostname(),
+        pid: std::process::id(),
+        epoch: None,
+        max_message_bytes: config.max_message_bytes,
+        features: ["process", "pty"].map(str::to_owned).to_vec(),
+    }
+}

@@ -1,0 +1,92 @@
+//! The obligation to answer a request, which nobody can forget.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::rpc;
+use crate::sync::lock;
+use crate::transport::{Lane, Outbox, message};
+
+/// The most requests of one connection that may be in flight: what waits to be answered costs
+/// memory, and so does its id.
+const MOST_IN_FLIGHT: usize = 8192;
+
+/// The ids of a connection's requests in flight.
+#[derive(Clone, Default)]
+pub(super) struct InFlight(Arc<Mutex<HashSet<Box<str>>>>);
+
+impl InFlight {
+    /// Takes a request in.
+    ///
+    /// # Errors
+    /// Its id is in use, or there are too many.
+    pub(super) fn begin(&self, id: &RawValue, outbox: &Outbox) -> Result<Responder> {
+        let mut ids = lock(&self.0);
+        if ids.contains(id.get()) {
+            return Err(Error::new(
+                ErrorKind::InvalidRequest,
+                "a request with this id is still in flight",
+            ));
+        }
+        if ids.len() >= MOST_IN_FLIGHT {
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format!("{MOST_IN_FLIGHT} requests are in flight already"),
+            ));
+        }
+        ids.insert(id.get().into());
+        let in_flight = self.clone();
+        Ok(Responder { id: Some(id.to_owned()), in_flight, outbox: outbox.clone() })
+    }
+}
+
+/// Answers one request, once. Dropped unanswered, it answers with an error.
+#[must_use]
+pub(super) struct Responder {
+    /// `None` once it is answered.
+    id: Option<Box<RawValue>>,
+    in_flight: InFlight,
+    outbox: Outbox,
+}
+
+impl Responder {
+    /// Answers.
+    pub(super) fn send<T: Serialize>(mut self, result: &Result<T>) {
+        if let Some(answer) = self.answer(result) {
+            self.outbox.control(answer);
+        }
+    }
+
+    /// Answers after all output that has been sent through the lane.
+    pub(super) fn send_after_output<T: Serialize>(mut self, result: &Result<T>, lane: &mut Lane) {
+        if let Some(answer) = self.answer(result) {
+            lane.send(answer);
+        }
+    }
+
+    /// Writes the answer. From here on the id is free: the host may use it again as soon as it
+    /// has read this.
+    fn answer<T: Serialize>(&mut self, result: &Result<T>) -> Option<Vec<u8>> {
+        let id = self.id.take()?;
+        lock(&self.in_flight.0).remove(id.get());
+        let mut buffer = message(Vec::with_capacity(256));
+        match result {
+            Ok(result) => rpc::write_result(&mut buffer, &id, result),
+            Err(error) => rpc::write_error(&mut buffer, Some(&id), error),
+        }
+        Some(buffer)
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        let lost = Error::new(ErrorKind::Internal, "the request was lost; its effect is unknown");
+        if let Some(answer) = self.answer::<()>(&Err(lost)) {
+            self.outbox.control(answer);
+        }
+    }
+}

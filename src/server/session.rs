@@ -1,0 +1,254 @@
+//! What one connection can ask for: each message is read into a type here and handed on. The
+//! thread that runs this never waits for a child, a disk or a name server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::registry::Registry;
+use super::responder::{InFlight, Responder};
+use super::sink::{Awaited, HostSink};
+use super::{Config, describe};
+use crate::environment::LocalExecEnvironment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log;
+use crate::process::{self, Command, Order, Reply, Terms};
+use crate::protocol::rpc::{self, Message};
+use crate::protocol::{
+    AckParams, Empty, ExecParams, InitializeParams, InitializeResult, KillParams, KillResult,
+    ProcessId, ResizeParams, SignalName, SpawnParams, WriteParams, method,
+};
+use crate::sys::pty::Size;
+use crate::sys::signal;
+use crate::transport::{End, Event, Outbox, Source, message};
+
+/// How long the end of a connection waits for its processes to be gone.
+const ENDING: Duration = Duration::from_secs(3);
+
+/// One connection's requests.
+pub(super) struct Session {
+    number: u64,
+    config: Arc<Config>,
+    environment: Arc<LocalExecEnvironment>,
+    outbox: Outbox,
+    in_flight: InFlight,
+    registry: Arc<Registry>,
+}
+
+impl Session {
+    pub(super) fn new(
+        config: &Arc<Config>,
+        environment: &Arc<LocalExecEnvironment>,
+        outbox: Outbox,
+    ) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            config: Arc::clone(config),
+            environment: Arc::clone(environment),
+            outbox,
+            in_flight: InFlight::default(),
+            registry: Registry::new(config.max_processes),
+        }
+    }
+
+    /// Its number, for the log.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Serves until the connection ends, and ends all that it has started.
+    pub(super) fn run(&self, source: &mut dyn Source) -> End {
+        let end = loop {
+            match source.next() {
+                Event::Message(text) => self.receive(text),
+                Event::TooLong => self.refuse(&Error::new(
+                    ErrorKind::InvalidRequest,
+                    format!(
+                        "the message is longer than {} bytes (--max-message-bytes)",
+                        self.config.max_message_bytes
+                    ),
+                )),
+                Event::NotText(why) => {
+                    self.refuse(&Error::new(ErrorKind::Parse, format!("not UTF-8: {why}")));
+                }
+                Event::End(end) => break end,
+            }
+            // A peer that sends and does not read is heard again when it has read.
+            if !self.outbox.throttle(self.config.peer_timeout) {
+                break End::Silent;
+            }
+        };
+        let stuck = self.registry.end_all(ENDING);
+        if stuck > 0 {
+            log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
+        }
+        end
+    }
+
+    /// Answers a message that has no id of its own.
+    fn refuse(&self, error: &Error) {
+        self.reject(None, error);
+    }
+
+    fn reject(&self, id: Option<&RawValue>, error: &Error) {
+        let mut buffer = message(Vec::with_capacity(256));
+        rpc::write_error(&mut buffer, id, error);
+        self.outbox.control(buffer);
+    }
+
+    fn receive(&self, text: &str) {
+        match rpc::parse(text) {
+            Ok(Message::Request { id, method, params }) => {
+                match self.in_flight.begin(id, &self.outbox) {
+                    Ok(responder) => self.request(&method, params, responder),
+                    Err(error) => self.reject(Some(id), &error),
+                }
+            }
+            Ok(Message::Notification { method, params }) => self.notification(&method, params),
+            Ok(Message::Response { .. }) => {}
+            Err(invalid) => self.reject(invalid.id, &invalid.error),
+        }
+    }
+
+    /// All that there is to ask for.
+    fn request(&self, method: &str, params: Option<&RawValue>, responder: Responder) {
+        match method {
+            method::INITIALIZE => with(params, responder, |p, r| r.send(&Ok(self.initialize(p)))),
+            method::PING => with(params, responder, |Empty {}, r| r.send(&Ok(Empty {}))),
+            method::EXEC => with(params, responder, |p, r| self.exec(p, r)),
+            method::SPAWN => with(params, responder, |p, r| self.spawn(p, r)),
+            method::WRITE => with(params, responder, |p, r| self.write(p, r)),
+            method::KILL => with(params, responder, |p, r| self.kill(p, r)),
+            method::RESIZE => with(params, responder, |p, r| self.resize(p, r)),
+            method::ACK => with(params, responder, |p, r| {
+                self.acknowledge(&p);
+                r.send(&Ok(Empty {}));
+            }),
+            _ => responder.send::<()>(&Err(Error::new(
+                ErrorKind::MethodNotFound,
+                format!("there is no method {method:?}"),
+            ))),
+        }
+    }
+
+    /// A request without an id runs nothing; an unknown notification is ignored.
+    fn notification(&self, method: &str, params: Option<&RawValue>) {
+        if method == method::ACK
+            && let Ok(params) = rpc::params(params)
+        {
+            self.acknowledge(&params);
+        }
+    }
+
+    fn initialize(&self, params: InitializeParams) -> InitializeResult {
+        let name = params.client_name.unwrap_or_default();
+        let version = params.client_version.unwrap_or_default();
+        let fields: &[log::Field<'_>] =
+            &[("connection", &self.number), ("client", &name), ("version", &version)];
+        log::info("initialized", fields);
+        describe(&self.config, &self.environment)
+    }
+
+    fn exec(&self, params: ExecParams, responder: Responder) {
+        let id = params.process_id.clone();
+        self.start(id, self.environment.command_line(params), responder, Awaited::Exec);
+    }
+
+    fn spawn(&self, params: SpawnParams, responder: Responder) {
+        let id = params.process_id.clone();
+        let awaited = |responder| Awaited::Spawn(Some(responder));
+        self.start(id, self.environment.program(params), responder, awaited);
+    }
+
+    fn start(
+        &self,
+        id: ProcessId,
+        resolved: Result<(Command, Terms)>,
+        responder: Responder,
+        awaited: impl FnOnce(Responder) -> Awaited,
+    ) {
+        let ready = resolved.and_then(|resolved| Ok((resolved, self.registry.reserve(&id)?)));
+        let ((command, terms), place) = match ready {
+            Ok(ready) => ready,
+            Err(error) => return responder.send::<()>(&Err(error)),
+        };
+        let number = place.number();
+        let sink = HostSink::new(place, awaited(responder), &self.outbox, id, self.number);
+        if let Some(mailbox) = process::start(command, terms, sink) {
+            self.registry.enter(number, &mailbox);
+        }
+    }
+
+    fn write(&self, params: WriteParams, responder: Responder) {
+        let bytes = params.chunk.unwrap_or_default().0;
+        let reply = reply_with(responder, |()| Empty {});
+        match self.registry.find(&params.process_id) {
+            Some(mailbox) => mailbox.give_write(bytes, params.eof.unwrap_or(false), reply),
+            None => reply(Err(unknown_process(&params.process_id))),
+        }
+    }
+
+    fn kill(&self, params: KillParams, responder: Responder) {
+        let signal = match params.signal.as_ref().map_or(Ok(signal::KILL), number_of) {
+            Ok(signal) => signal,
+            Err(error) => return responder.send::<()>(&Err(error)),
+        };
+        let grace = params.grace_ms.map(Duration::from_millis);
+        let reply = reply_with(responder, |running| KillResult { running });
+        match self.registry.find(&params.process_id) {
+            Some(mailbox) => mailbox.give(Order::Kill { signal, grace, reply }),
+            None => reply(Ok(false)),
+        }
+    }
+
+    fn resize(&self, params: ResizeParams, responder: Responder) {
+        let size = Size { cols: params.cols.into(), rows: params.rows.into() };
+        let reply = reply_with(responder, |()| Empty {});
+        match self.registry.find(&params.process_id) {
+            Some(mailbox) => mailbox.give(Order::Resize { size, reply }),
+            None => reply(Err(unknown_process(&params.process_id))),
+        }
+    }
+
+    fn acknowledge(&self, params: &AckParams) {
+        if let Some(mailbox) = self.registry.find(&params.process_id) {
+            mailbox.acknowledge(params.bytes);
+        }
+    }
+}
+
+/// Reads the params and goes on, or answers what is wrong with them.
+fn with<'a, P: Deserialize<'a>>(
+    params: Option<&'a RawValue>,
+    responder: Responder,
+    go_on: impl FnOnce(P, Responder),
+) {
+    match rpc::params(params) {
+        Ok(params) => go_on(params, responder),
+        Err(error) => responder.send::<()>(&Err(error)),
+    }
+}
+
+fn reply_with<T, R: Serialize>(
+    responder: Responder,
+    result: impl FnOnce(T) -> R + Send + 'static,
+) -> Reply<T> {
+    Box::new(move |outcome| responder.send(&outcome.map(result)))
+}
+
+fn number_of(signal: &SignalName) -> Result<i32> {
+    let (number, shown) = match signal {
+        SignalName::Name(name) => (signal::by_name(name), format!("{name:?}")),
+        SignalName::Number(number) => (signal::by_number(*number), number.to_string()),
+    };
+    number.ok_or_else(|| Error::params(format!("signal: there is no signal {shown}")))
+}
+
+fn unknown_process(id: &ProcessId) -> Error {
+    let message = format!("no process with the id {:?} is running", id.as_str());
+    Error::new(ErrorKind::UnknownProcess, message)
+}

@@ -1,0 +1,172 @@
+//! A process's events on their way to the host.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::registry::Place;
+use super::responder::Responder;
+use crate::buffers;
+use crate::error::Error;
+use crate::log;
+use crate::process::{Ending, Sink, Stream};
+use crate::protocol::rpc::{self, OutputTemplate};
+use crate::protocol::{ExecResult, ExitEvent, ProcessId, SpawnResult, method};
+use crate::sys::child::Group;
+use crate::sys::poll::Waker;
+use crate::transport::{Lane, Outbox, message};
+
+/// A chunk below this gets a buffer of its own size.
+const SMALL: usize = 4096;
+
+/// What the host waits for.
+pub(super) enum Awaited {
+    /// The answer to `process/exec`, when it is over.
+    Exec(Responder),
+    /// The answer to `process/spawn`, when it has started; then the notification of its exit.
+    Spawn(Option<Responder>),
+}
+
+/// Sends a process's events to its connection.
+pub(super) struct HostSink {
+    place: Option<Place>,
+    awaited: Option<Awaited>,
+    lane: Option<Lane>,
+    template: OutputTemplate,
+    process_id: ProcessId,
+    connection: u64,
+    started: Option<(i32, Instant)>,
+}
+
+impl HostSink {
+    pub(super) fn new(
+        place: Place,
+        awaited: Awaited,
+        outbox: &Outbox,
+        process_id: ProcessId,
+        connection: u64,
+    ) -> Self {
+        Self {
+            place: Some(place),
+            awaited: Some(awaited),
+            lane: Some(outbox.lane()),
+            template: OutputTemplate::new(process_id.as_str()),
+            process_id,
+            connection,
+            started: None,
+        }
+    }
+}
+
+impl Sink for HostSink {
+    fn started(&mut self, pid: i32) {
+        self.started = Some((pid, Instant::now()));
+        let id = self.process_id.as_str();
+        let fields: &[log::Field<'_>] =
+            &[("connection", &self.connection), ("process", &id), ("pid", &pid)];
+        log::debug("process started", fields);
+        if let Some(Awaited::Spawn(responder)) = &mut self.awaited
+            && let Some(responder) = responder.take()
+        {
+            responder.send(&Ok(SpawnResult { pid }));
+        }
+    }
+
+    fn failed(&mut self, error: Error) {
+        self.place = None;
+        match self.awaited.take() {
+            Some(Awaited::Exec(responder) | Awaited::Spawn(Some(responder))) => {
+                responder.send::<()>(&Err(error));
+            }
+            Some(Awaited::Spawn(None)) | None => {}
+        }
+    }
+
+    fn output(&mut self, stream: Stream, seq: u64, chunk: &[u8]) {
+        let Some(lane) = &mut self.lane else { return };
+        let name = match stream {
+            Stream::Output => method::OUTPUT,
+            Stream::Stderr => method::STDERR,
+        };
+        let buffer = if chunk.len() < SMALL {
+            Vec::with_capacity(chunk.len() / 3 * 4 + 384)
+        } else {
+            buffers::take()
+        };
+        let mut buffer = message(buffer);
+        self.template.write(&mut buffer, name, seq, chunk);
+        lane.send(buffer);
+    }
+
+    fn ready(&mut self, waker: &Arc<Waker>) -> bool {
+        self.lane.as_mut().is_none_or(|lane| lane.ready(waker))
+    }
+
+    fn ended(&mut self, ending: &Ending) {
+        self.log_end(ending);
+        if let Some(place) = &mut self.place {
+            place.release_id();
+        }
+        let (exit_code, signal) = ending.code_and_signal();
+        let Some(mut lane) = self.lane.take() else { return };
+        match self.awaited.take() {
+            Some(Awaited::Exec(responder)) => {
+                let result = ExecResult {
+                    exit_code,
+                    signal,
+                    timed_out: ending.timed_out,
+                    killed: ending.killed,
+                    output_held: ending.output_held,
+                    stdout_bytes: ending.stdout_bytes,
+                    stderr_bytes: ending.stderr_bytes,
+                    duration_ms: u64::try_from(ending.duration.as_millis()).unwrap_or(u64::MAX),
+                };
+                responder.send_after_output(&Ok(result), &mut lane);
+            }
+            Some(Awaited::Spawn(_)) => {
+                let event = ExitEvent {
+                    process_id: self.process_id.as_str().to_owned(),
+                    seq: ending.seq,
+                    exit_code,
+                    signal,
+                    output_held: ending.output_held,
+                    stdout_bytes: ending.stdout_bytes,
+                    stderr_bytes: ending.stderr_bytes,
+                };
+                let mut buffer = message(Vec::with_capacity(384));
+                rpc::write_notification(&mut buffer, method::EXIT, &event);
+                lane.send(buffer);
+            }
+            None => {}
+        }
+        self.lane = Some(lane);
+    }
+
+    fn gone(&mut self, remaining: Option<Group>) {
+        if let Some(place) = self.place.take() {
+            place.leave(remaining);
+        }
+    }
+}
+
+impl HostSink {
+    fn log_end(&self, ending: &Ending) {
+        let Some((pid, start)) = self.started else { return };
+        let how = match ending.code_and_signal() {
+            (Some(code), _) => code.to_string(),
+            (None, Some(signal)) => signal,
+            (None, None) => "unknown".to_owned(),
+        };
+        let id = self.process_id.as_str();
+        let duration = start.elapsed().as_millis();
+        let fields: &[log::Field<'_>] = &[
+            ("connection", &self.connection),
+            ("process", &id),
+            ("pid", &pid),
+            ("exit", &how),
+            ("durationMs", &duration),
+            ("stdoutBytes", &ending.stdout_bytes),
+            ("stderrBytes", &ending.stderr_bytes),
+        ];
+        log::debug("process ended", fields);
+    }
+}

@@ -1,0 +1,55 @@
+//! What is known of this machine and this process.
+
+use std::ffi::{CStr, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use super::check;
+
+/// The machine's name, or an empty string.
+pub(crate) fn hostname() -> String {
+    let mut name = [0_u8; 256];
+    // SAFETY: the buffer is valid for writes of its length less one, so a NUL always follows.
+    let result = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+    if result == 0 { name.to_string_lossy().into_owned() } else { String::new() }
+}
+
+/// The home directory that the user database has for this user.
+pub(crate) fn home() -> Option<OsString> {
+    // SAFETY: answers NULL or a pointer to static data, which is copied before another call
+    // could change it; only the start of the program calls this, on one thread.
+    let entry = unsafe { libc::getpwuid(libc::getuid()) };
+    if entry.is_null() {
+        return None;
+    }
+    // SAFETY: not NULL, so it points to a passwd whose strings are NUL-terminated.
+    let directory = unsafe { CStr::from_ptr((*entry).pw_dir) };
+    Some(OsStr::from_bytes(directory.to_bytes()).to_owned())
+}
+
+/// A limit on open descriptors, as it was before the server raised its own.
+#[derive(Clone, Copy)]
+pub(crate) struct DescriptorLimit(pub(super) libc::rlimit);
+
+/// How many descriptors this process may have open.
+pub(crate) fn descriptor_limit() -> u64 {
+    #[allow(clippy::useless_conversion, reason = "rlim_t is not u64 everywhere")]
+    current_limit().map_or(1024, |limit| limit.rlim_cur.into())
+}
+
+fn current_limit() -> Option<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: getrlimit stores one rlimit.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }).ok()?;
+    Some(limit)
+}
+
+/// Raises the soft limit on open descriptors to the hard one and answers the old limit, which
+/// the children get back: programs that use select(2) rely on it.
+pub(crate) fn raise_descriptor_limit() -> Option<DescriptorLimit> {
+    let before = current_limit()?;
+    let raised = libc::rlimit { rlim_cur: before.rlim_max, rlim_max: before.rlim_max };
+    // SAFETY: setrlimit reads one rlimit.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) }).ok()?;
+    Some(DescriptorLimit(before))
+}

@@ -1,0 +1,37 @@
+//! The system calls: the only module with `unsafe` and the only one that names `libc`.
+//!
+//! Everything here is a thin, safe function over one call (or one short sequence that belongs
+//! together, such as a spawn). Policy — what to do with a status, when to kill — lives above.
+#![allow(unsafe_code, reason = "this is the one module that may call into libc")]
+
+pub(crate) mod child;
+pub(crate) mod errno;
+pub(crate) mod fd;
+pub(crate) mod host;
+pub(crate) mod poll;
+pub(crate) mod pty;
+pub(crate) mod secret;
+pub(crate) mod signal;
+pub(crate) mod spawn;
+
+use std::io;
+
+/// The result of a call that answers -1 and sets errno.
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// The same for calls that answer a byte count.
+fn check_size(result: libc::ssize_t) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Repeats a call that a signal interrupted.
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}

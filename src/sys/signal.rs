@@ -1,0 +1,202 @@
+//! Signals: their names, masks, and waiting for them on a thread.
+
+use std::io;
+use std::mem::MaybeUninit;
+
+use super::check;
+
+/// Ends a process, and cannot be caught.
+pub(crate) const KILL: i32 = libc::SIGKILL;
+/// Asks a process to end.
+pub(crate) const TERM: i32 = libc::SIGTERM;
+/// The terminal's interrupt character.
+pub(crate) const INT: i32 = libc::SIGINT;
+/// The terminal has gone.
+pub(crate) const HUP: i32 = libc::SIGHUP;
+/// The terminal's quit character.
+pub(crate) const QUIT: i32 = libc::SIGQUIT;
+/// The terminal's window has another size.
+pub(crate) const WINCH: i32 = libc::SIGWINCH;
+/// A write to a pipe that nobody reads.
+pub(crate) const PIPE: i32 = libc::SIGPIPE;
+
+/// The highest signal number. Linux has 64, with the real-time signals.
+const HIGHEST: i32 = if cfg!(target_os = "linux") { 64 } else { 31 };
+
+macro_rules! names {
+    ($($name:ident)*) => {
+        const NAMES: &[(i32, &str)] = &[$((libc::$name, stringify!($name)),)*];
+    };
+}
+
+names! {
+    SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGUSR1 SIGSEGV SIGUSR2
+    SIGPIPE SIGALRM SIGTERM SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGXCPU
+    SIGXFSZ SIGVTALRM SIGPROF SIGWINCH SIGIO SIGSYS
+}
+
+/// The name of a signal: `"SIGKILL"`, `"SIG40"` for one that has none.
+pub(crate) fn name(number: i32) -> String {
+    NAMES
+        .iter()
+        .find(|(known, _)| *known == number)
+        .map_or_else(|| format!("SIG{number}"), |(_, name)| (*name).to_owned())
+}
+
+/// The number of a signal named with or without `SIG`, in any case.
+pub(crate) fn by_name(name: &str) -> Option<i32> {
+    let upper = name.to_ascii_uppercase();
+    let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
+    NAMES
+        .iter()
+        .find(|(_, known)| known.strip_prefix("SIG") == Some(bare))
+        .map(|(number, _)| *number)
+        .or_else(|| bare.parse().ok().and_then(by_number))
+}
+
+/// The number itself, if there is such a signal. 0 sends nothing and asks whether anybody is
+/// there.
+pub(crate) fn by_number(number: i64) -> Option<i32> {
+    i32::try_from(number).ok().filter(|number| (0..=HIGHEST).contains(number))
+}
+
+/// All signals are blocked on this thread while this lives.
+pub(crate) struct BlockAll {
+    before: libc::sigset_t,
+}
+
+impl BlockAll {
+    /// Blocks them.
+    pub(crate) fn new() -> Self {
+        let mut all = MaybeUninit::uninit();
+        // SAFETY: sigfillset initialises the set.
+        let all = unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            all.assume_init()
+        };
+        Self { before: set_mask(libc::SIG_SETMASK, &all) }
+    }
+}
+
+impl Drop for BlockAll {
+    fn drop(&mut self) {
+        set_mask(libc::SIG_SETMASK, &self.before);
+    }
+}
+
+/// Unblocks all signals on this thread. Async-signal-safe.
+pub(super) fn unblock_all() {
+    set_mask(libc::SIG_SETMASK, &set_of(&[]));
+}
+
+fn set_mask(how: libc::c_int, set: &libc::sigset_t) -> libc::sigset_t {
+    let mut before = set_of(&[]);
+    // SAFETY: both point to initialised sets.
+    unsafe { libc::pthread_sigmask(how, &raw const *set, &raw mut before) };
+    before
+}
+
+fn set_of(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set; sigaddset changes an initialised one.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
+        }
+        set.assume_init()
+    }
+}
+
+/// Puts every signal back to its default, ignored ones too. Async-signal-safe.
+pub(super) fn default_all() {
+    for signal in 1..=HIGHEST {
+        set_default(signal);
+    }
+}
+
+/// The kernel's own call: the C library's refuses the numbers it keeps for itself, and takes a
+/// lock for SIGABRT.
+#[cfg(target_os = "linux")]
+fn set_default(signal: i32) {
+    // All zeros is SIG_DFL, no flags, an empty mask, on every architecture.
+    let action = [0_u64; 8];
+    // SAFETY: the kernel reads at most the size of its sigaction, which is less than this; the
+    // mask has 8 bytes. SIGKILL and SIGSTOP answer EINVAL.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            action.as_ptr(),
+            std::ptr::null_mut::<libc::c_void>(),
+            8_usize,
+        )
+    };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_default(signal: i32) {
+    // SAFETY: SIG_DFL is a valid disposition.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+/// Signals that a thread takes one at a time with [`Signals::wait`]; they are blocked in this
+/// thread and in those it starts from now on. Call it before the first thread is started. As
+/// PID 1 this works too: a blocked signal is kept, although it has no handler.
+pub(crate) struct Signals {
+    set: libc::sigset_t,
+}
+
+impl Signals {
+    /// Blocks the signals, leaving out those that whoever started us had ignored (`nohup`).
+    pub(crate) fn block(signals: &[i32]) -> Self {
+        let taken: Vec<i32> = signals.iter().copied().filter(|one| !is_ignored(*one)).collect();
+        let set = set_of(&taken);
+        set_mask(libc::SIG_BLOCK, &set);
+        Self { set }
+    }
+
+    /// Waits for the next one.
+    pub(crate) fn wait(&self) -> io::Result<i32> {
+        let mut signal = 0;
+        // SAFETY: an initialised set and one int.
+        match unsafe { libc::sigwait(&raw const self.set, &raw mut signal) } {
+            0 => Ok(signal),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+}
+
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: with no new action, sigaction only stores the present one.
+    let result = check(unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) });
+    // SAFETY: zeros are a valid sigaction, and the call may have filled it in.
+    result.is_ok() && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+/// Ends this process by a signal, so that whoever waits for it sees that signal.
+pub(crate) fn die_of(signal: i32) -> ! {
+    set_default(signal);
+    set_mask(libc::SIG_UNBLOCK, &set_of(&[signal]));
+    // SAFETY: raise involves no memory.
+    unsafe { libc::raise(signal) };
+    std::process::exit(128 + signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_with_and_without_sig_and_as_numbers() {
+        for text in ["SIGKILL", "KILL", "kill", "9", "sigkill"] {
+            assert_eq!(by_name(text), Some(KILL), "{text}");
+        }
+        for text in ["", "SIG", "NOPE", "65", "-1", "SIGSIGKILL"] {
+            assert_eq!(by_name(text), None, "{text}");
+        }
+        assert_eq!(name(KILL), "SIGKILL");
+        assert_eq!(name(40), "SIG40");
+    }
+}

@@ -1,0 +1,293 @@
+//! The head of an HTTP request: read with a limit and a deadline, routed, authorized.
+//!
+//! It is looked at before tungstenite sees a byte, so that what is no WebSocket (a probe, a
+//! browser, a stranger) gets a plain answer.
+
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// A head longer than this is refused.
+const MAX_HEAD: usize = 16 * 1024;
+/// A head that takes longer than this is dropped.
+pub(crate) const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Who may connect.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Access {
+    /// The token that an upgrade needs; none is needed without it.
+    pub(crate) token: Option<Token>,
+    /// Values of `Origin` that are let in.
+    pub(crate) origins: Vec<String>,
+}
+
+/// A secret. It is never shown.
+#[derive(Clone)]
+pub(crate) struct Token(Vec<u8>);
+
+impl Token {
+    pub(crate) fn new(token: impl Into<Vec<u8>>) -> Self {
+        Self(token.into())
+    }
+
+    /// Takes the same time wherever the first difference is.
+    fn matches(&self, given: &[u8]) -> bool {
+        let differences = self.0.iter().zip(given).fold(0_u8, |sum, (a, b)| sum | (a ^ b));
+        std::hint::black_box(differences) == 0 && self.0.len() == given.len()
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// What to do with a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Answer with this and go on as a WebSocket.
+    Upgrade { response: String },
+    /// Answer with this and close.
+    Answer { response: String, status: u16 },
+}
+
+/// The head's bytes, and what came behind them.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) rest: Vec<u8>,
+}
+
+/// Reads a request's head; the inner error is the answer to one that is too long.
+///
+/// # Errors
+/// The peer has left, or has taken longer than [`HEAD_DEADLINE`].
+pub(crate) fn read_head(socket: &mut TcpStream) -> io::Result<Result<Head, Route>> {
+    let deadline = Instant::now() + HEAD_DEADLINE;
+    let mut bytes = Vec::with_capacity(1024);
+    let mut chunk = [0_u8; 1024];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        match socket.read(&mut chunk) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => bytes.extend_from_slice(&chunk[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
+        if let Some(end) = end_of_head(&bytes).filter(|end| *end <= MAX_HEAD) {
+            let rest = bytes.split_off(end);
+            return Ok(Ok(Head { bytes, rest }));
+        }
+        if bytes.len() > MAX_HEAD {
+            let text = "the request's head is longer than 16 KiB";
+            return Ok(Err(answer(431, "Request Header Fields Too Large", "", text)));
+        }
+    }
+}
+
+fn end_of_head(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|start| start + 4)
+}
+
+/// Decides on a request.
+pub(crate) fn route(head: &[u8], access: &Access) -> Route {
+    let mut headers = [httparse::EMPTY_HEADER; 128];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(head) {
+        Ok(httparse::Status::Complete(_)) => {}
+        Err(httparse::Error::TooManyHeaders) => {
+            return answer(431, "Request Header Fields Too Large", "", "too many header fields");
+        }
+        _ => return answer(400, "Bad Request", "", "this is not an HTTP request"),
+    }
+    let target = request.path.unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let is_get = request.method == Some("GET");
+    match path {
+        "/healthz" | "/exec" if !is_get => {
+            answer(405, "Method Not Allowed", "Allow: GET\r\n", "only GET is possible here")
+        }
+        "/healthz" => answer(200, "OK", "", "ok"),
+        "/exec" => upgrade(request.headers, query, access),
+        _ => answer(404, "Not Found", "", "there is /exec, a WebSocket, and /healthz"),
+    }
+}
+
+fn upgrade(headers: &[httparse::Header<'_>], query: &str, access: &Access) -> Route {
+    let all = |name: &str| {
+        let name = name.to_owned();
+        let named = headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(&name));
+        named.map(|header| header.value)
+    };
+    let has_token = |name: &str, wanted: &str| {
+        all(name).any(|value| {
+            value
+                .split(|byte| *byte == b',')
+                .any(|item| item.trim_ascii().eq_ignore_ascii_case(wanted.as_bytes()))
+        })
+    };
+    if !has_token("Upgrade", "websocket") || !has_token("Connection", "upgrade") {
+        let text = "this is a WebSocket: connect with ws://";
+        return answer(426, "Upgrade Required", UPGRADE, text);
+    }
+    let foreign = |origin: &[u8]| !access.origins.iter().any(|known| known.as_bytes() == origin);
+    if all("Origin").any(foreign) {
+        return answer(403, "Forbidden", "", "no web page may connect (--allow-origin admits one)");
+    }
+    if let Some(token) = &access.token
+        && !is_authorized(token, all("Authorization"), query)
+    {
+        let text = "a token is needed: Authorization: Bearer TOKEN";
+        return answer(401, "Unauthorized", "WWW-Authenticate: Bearer\r\n", text);
+    }
+    if all("Sec-WebSocket-Version").next() != Some(b"13") {
+        let text = "only version 13 of the WebSocket protocol is spoken here";
+        return answer(426, "Upgrade Required", UPGRADE, text);
+    }
+    let Some(key) = all("Sec-WebSocket-Key").next() else {
+        return answer(400, "Bad Request", "", "an upgrade needs a Sec-WebSocket-Key");
+    };
+    let accept = tungstenite::handshake::derive_accept_key(key);
+    Route::Upgrade {
+        response: format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accept}\r\n\r\n"
+        ),
+    }
+}
+
+const UPGRADE: &str = "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
+
+/// Whether a token has been given and all that were given are right.
+fn is_authorized<'a>(token: &Token, headers: impl Iterator<Item = &'a [u8]>, query: &str) -> bool {
+    let bearers = headers.map(|value| match value.split_at_checked(7) {
+        Some((scheme, given)) if scheme.eq_ignore_ascii_case(b"Bearer ") => {
+            token.matches(given.trim_ascii())
+        }
+        _ => false,
+    });
+    let queried = query.split('&').filter_map(|pair| pair.strip_prefix("token="));
+    let queried = queried.map(|given| token.matches(&percent_decode(given)));
+    let mut given = 0;
+    let mut wrong = 0;
+    for right in bearers.chain(queried) {
+        given += 1;
+        wrong += i32::from(!right);
+    }
+    given > 0 && wrong == 0
+}
+
+/// `%2B` and the like. A `+` stays one: tokens in base64 have it, and none has a space.
+fn percent_decode(text: &str) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let value = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match (byte, value) {
+            (b'%', Some(value)) => {
+                decoded.push(value);
+                rest = &after[2..];
+            }
+            _ => {
+                decoded.push(byte);
+                rest = after;
+            }
+        }
+    }
+    decoded
+}
+
+/// An answer after which the connection is closed.
+fn answer(status: u16, reason: &str, headers: &str, text: &str) -> Route {
+    let length = text.len() + 1;
+    let response = format!(
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n\
+         Content-Length: {length}\r\n{headers}Connection: close\r\n\r\n{text}\n"
+    );
+    Route::Answer { response, status }
+}
+
+/// The answer to one connection more than there may be.
+pub(crate) fn too_many_connections() -> Route {
+    let text = "the limit on connections (--max-connections) is reached";
+    answer(503, "Service Unavailable", "", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(request: &str, access: &Access) -> u16 {
+        let head = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
+        match route(head.as_bytes(), access) {
+            Route::Upgrade { .. } => 101,
+            Route::Answer { status, .. } => status,
+        }
+    }
+
+    const UPGRADE_TO: &str = " HTTP/1.1\nHost: x\nConnection: keep-alive, Upgrade\n\
+        Upgrade: WebSocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+
+    #[test]
+    fn routes() {
+        let open = Access::default();
+        assert_eq!(status("GET /healthz HTTP/1.1", &open), 200);
+        assert_eq!(status("GET /healthz?x HTTP/1.0", &open), 200);
+        assert_eq!(status("POST /healthz HTTP/1.1", &open), 405);
+        assert_eq!(status("GET / HTTP/1.1", &open), 404);
+        assert_eq!(status("GET /exec HTTP/1.1", &open), 426);
+        assert_eq!(status("nonsense", &open), 400);
+        assert_eq!(status(&format!("GET /exec{UPGRADE_TO}"), &open), 101);
+        let old = UPGRADE_TO.replace("13", "8");
+        assert_eq!(status(&format!("GET /exec{old}"), &open), 426);
+    }
+
+    #[test]
+    fn the_accept_key_is_that_of_the_standard() {
+        let head = format!("GET /exec{UPGRADE_TO}\n\n").replace('\n', "\r\n");
+        let Route::Upgrade { response } = route(head.as_bytes(), &Access::default()) else {
+            panic!("no upgrade")
+        };
+        assert!(response.contains("\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"));
+    }
+
+    #[test]
+    fn a_token_comes_in_the_header_or_the_query_and_never_wrong_beside_right() {
+        let access = Access { token: Some(Token::new("a+b/c=")), ..Access::default() };
+        let with = |query: &str, header: &str| {
+            status(&format!("GET /exec{query}{UPGRADE_TO}{header}"), &access)
+        };
+        assert_eq!(with("", ""), 401);
+        assert_eq!(with("", "\nAuthorization: Bearer a+b/c="), 101);
+        assert_eq!(with("", "\nauthorization: bearer a+b/c="), 101);
+        assert_eq!(with("", "\nAuthorization: Basic a+b/c="), 401);
+        assert_eq!(with("", "\nAuthorization: Bearer a+b/c=d"), 401);
+        assert_eq!(with("", "\nAuthorization: Bearer "), 401);
+        assert_eq!(with("?token=a+b/c=", ""), 101);
+        assert_eq!(with("?x=1&token=a%2Bb%2fc%3D", ""), 101);
+        assert_eq!(with("?token=", ""), 401);
+        assert_eq!(with("?token=a%2", ""), 401);
+        assert_eq!(with("?token=no", "\nAuthorization: Bearer a+b/c="), 401);
+    }
+
+    #[test]
+    fn an_origin_is_refused_whatever_it_is_unless_it_is_allowed() {
+        let mut access = Access::default();
+        let with = |access: &Access, origin: &str| {
+            status(&format!("GET /exec{UPGRADE_TO}\nOrigin: {origin}"), access)
+        };
+        for origin in ["https://x", "null", "http://localhost", ""] {
+            assert_eq!(with(&access, origin), 403, "{origin}");
+        }
+        access.origins.push("https://x".to_owned());
+        assert_eq!(with(&access, "https://x"), 101);
+        assert_eq!(with(&access, "https://x.y"), 403);
+        assert_eq!(with(&access, "https://x\nOrigin: https://y"), 403);
+    }
+}

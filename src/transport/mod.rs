@@ -1,0 +1,134 @@
+//! Connections: messages in, frames out, over whatever carries them.
+//!
+//! A connection has two ends. The [`Source`] belongs to the connection's own thread. The
+//! [`Outbox`] is for everybody; behind it one writer thread owns the sending side of the stream.
+
+pub(crate) mod http;
+mod outbox;
+pub(crate) mod stdio;
+pub(crate) mod ws;
+
+pub(crate) use outbox::{Framing, Lane, Outbox, message};
+
+use std::time::{Duration, Instant};
+
+/// What a connection's thread waits for.
+pub(crate) enum Event<'a> {
+    /// One message.
+    Message(&'a str),
+    /// A message longer than the limit; it has been discarded.
+    TooLong,
+    /// A message that is not UTF-8.
+    NotText(String),
+    /// There will be no more.
+    End(End),
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The peer closed it.
+    Closed,
+    /// The stream broke.
+    Lost(String),
+    /// Not a byte has come for the peer timeout.
+    Silent,
+    /// The peer broke a rule of the transport: the close code and reason to tell it.
+    Offence(u16, &'static str),
+    /// The server stops.
+    Stopped,
+}
+
+/// The receiving side of a connection.
+pub(crate) trait Source {
+    /// Waits for the next message.
+    fn next(&mut self) -> Event<'_>;
+}
+
+/// How long a peer may be silent, and when to nudge it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// The peer is given up after this.
+    pub(crate) timeout: Duration,
+    /// It is pinged after this.
+    pub(crate) ping: Duration,
+}
+
+impl Patience {
+    /// For a peer timeout; a ping comes every 15 s, more often where the timeout is short.
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self { timeout, ping: (timeout / 4).min(Duration::from_secs(15)) }
+    }
+}
+
+/// When the peer was last heard and last pinged.
+struct Silence {
+    patience: Patience,
+    heard: Instant,
+    pinged: Instant,
+}
+
+/// What to do about a peer's silence.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Wait,
+    Ping,
+    GiveUp,
+}
+
+impl Silence {
+    fn new(patience: Patience) -> Self {
+        let now = Instant::now();
+        Self { patience, heard: now, pinged: now }
+    }
+
+    fn heard(&mut self) {
+        self.heard = Instant::now();
+    }
+
+    /// Whether it is time for a ping although the peer is heard; it is time once.
+    fn ping_is_due(&mut self) -> bool {
+        let due = self.heard.saturating_duration_since(self.pinged) >= self.patience.ping;
+        if due {
+            self.pinged = self.heard;
+        }
+        due
+    }
+
+    fn judge(&mut self, now: Instant) -> Verdict {
+        if now.saturating_duration_since(self.heard) >= self.patience.timeout {
+            return Verdict::GiveUp;
+        }
+        let quiet_since = self.heard.max(self.pinged);
+        if now.saturating_duration_since(quiet_since) >= self.patience.ping {
+            self.pinged = now;
+            return Verdict::Ping;
+        }
+        Verdict::Wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_peer_is_pinged_and_then_given_up() {
+        let mut silence = Silence::new(Patience::new(Duration::from_secs(60)));
+        let start = silence.heard;
+        let mut verdicts = Vec::new();
+        for second in 0..=60 {
+            match silence.judge(start + Duration::from_secs(second)) {
+                Verdict::Wait => {}
+                verdict => verdicts.push((second, verdict)),
+            }
+        }
+        let expected = vec![
+            (15, Verdict::Ping),
+            (30, Verdict::Ping),
+            (45, Verdict::Ping),
+            (60, Verdict::GiveUp),
+        ];
+        assert_eq!(verdicts, expected);
+    }
+}

@@ -1,0 +1,207 @@
+//! A message per line, over stdin and stdout or any two streams.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{End, Event, Patience, Silence, Source, Verdict};
+use crate::sys::fd::read_into;
+use crate::sys::poll::{Interest, Poll, Waker};
+
+/// What is read at a time.
+const READ_BUFFER: usize = 64 * 1024;
+/// A buffer that a long line has made larger than this is given back after it.
+const KEPT_BUFFER: usize = 1024 * 1024;
+
+/// The receiving side: lines of at most `max_line` bytes.
+pub(crate) struct LineSource {
+    from: OwnedFd,
+    /// Wakes the wait when the server stops.
+    stop: Arc<Waker>,
+    silence: Silence,
+    max_line: usize,
+    /// What has been read and not yet taken: `read[taken..]`, without a line feed before
+    /// `searched`.
+    read: Vec<u8>,
+    taken: usize,
+    searched: usize,
+    /// The line at hand is over the limit: what comes up to its end is discarded.
+    discarding: bool,
+    ended: bool,
+}
+
+impl LineSource {
+    /// Reads from a descriptor until it ends, is silent for too long, or `stop` is woken.
+    pub(crate) fn new(
+        from: OwnedFd,
+        stop: Arc<Waker>,
+        patience: Patience,
+        max_line: usize,
+    ) -> Self {
+        Self {
+            from,
+            stop,
+            silence: Silence::new(patience),
+            max_line,
+            read: Vec::new(),
+            taken: 0,
+            searched: 0,
+            discarding: false,
+            ended: false,
+        }
+    }
+
+    /// The range of the next whole line in `read`, its line feed not included.
+    fn take_line(&mut self) -> Option<std::ops::Range<usize>> {
+        let found = self.read[self.searched..].iter().position(|byte| *byte == b'\n');
+        let Some(found) = found else {
+            self.searched = self.read.len();
+            return None;
+        };
+        let line = self.taken..self.searched + found;
+        self.taken = line.end + 1;
+        self.searched = self.taken;
+        Some(line)
+    }
+
+    /// Reads more. `false` when there is no more.
+    fn fill(&mut self) -> Result<bool, End> {
+        self.read.drain(..self.taken);
+        self.searched -= self.taken;
+        self.taken = 0;
+        if self.read.is_empty() && self.read.capacity() > KEPT_BUFFER {
+            self.read = Vec::new();
+        }
+        self.read.reserve(READ_BUFFER);
+        loop {
+            self.wait()?;
+            match read_into(self.from.as_fd(), &mut self.read, READ_BUFFER) {
+                Ok(0) => return Ok(false),
+                Ok(_) => {
+                    self.silence.heard();
+                    return Ok(true);
+                }
+                // Whoever shares the descriptor may have made it non-blocking.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(End::Lost(error.to_string())),
+            }
+        }
+    }
+
+    /// Waits until there is something to read.
+    fn wait(&mut self) -> Result<(), End> {
+        loop {
+            let mut poll = Poll::default();
+            let from = poll.add(self.from.as_fd(), Interest::Read);
+            let stop = poll.add(self.stop.as_fd(), Interest::Read);
+            let deadline = Instant::now() + self.silence.patience.ping;
+            poll.wait(Some(deadline)).map_err(|error| End::Lost(error.to_string()))?;
+            if poll.ready(stop).any() {
+                return Err(End::Stopped);
+            }
+            if poll.ready(from).any() {
+                return Ok(());
+            }
+            if self.silence.judge(Instant::now()) == Verdict::GiveUp {
+                return Err(End::Silent);
+            }
+        }
+    }
+}
+
+impl Source for LineSource {
+    fn next(&mut self) -> Event<'_> {
+        loop {
+            if let Some(mut line) = self.take_line() {
+                if self.discarding {
+                    self.discarding = false;
+                    return Event::TooLong;
+                }
+                if self.read[line.clone()].ends_with(b"\r") {
+                    line.end -= 1;
+                }
+                if line.len() > self.max_line {
+                    return Event::TooLong;
+                }
+                if line.is_empty() {
+                    continue;
+                }
+                return match std::str::from_utf8(&self.read[line]) {
+                    Ok(text) => Event::Message(text),
+                    Err(error) => Event::NotText(error.to_string()),
+                };
+            }
+            if self.ended {
+                return Event::End(End::Closed);
+            }
+            // One byte more than the limit may be a CR.
+            if self.discarding || self.read.len() - self.taken > self.max_line + 1 {
+                self.discarding = true;
+                self.read.clear();
+                (self.taken, self.searched) = (0, 0);
+            }
+            match self.fill() {
+                Ok(true) => {}
+                Ok(false) => {
+                    // A last line without its end is a line too.
+                    self.ended = true;
+                    if self.discarding || self.read.len() > self.taken {
+                        self.read.push(b'\n');
+                    }
+                }
+                Err(end) => return Event::End(end),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// What comes of the bytes: a message's text, `<long>`, `<not text>`.
+    fn events(chunks: &[&[u8]], max_line: usize) -> Vec<String> {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let stop = Arc::new(Waker::new().unwrap());
+        let patience = Patience::new(Duration::from_secs(10));
+        let mut source = LineSource::new(reader.into(), stop, patience, max_line);
+        for chunk in chunks {
+            writer.write_all(chunk).unwrap();
+        }
+        drop(writer);
+        let mut events = Vec::new();
+        loop {
+            events.push(match source.next() {
+                Event::Message(text) => text.to_owned(),
+                Event::TooLong => "<long>".to_owned(),
+                Event::NotText(_) => "<not text>".to_owned(),
+                Event::End(end) => {
+                    assert_eq!(end, End::Closed);
+                    return events;
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn lines_end_in_lf_or_crlf_and_empty_ones_are_skipped() {
+        assert_eq!(events(&[b"a\r\n\n\r\nb\n", b"c"], 10), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_discarded_whole() {
+        let long = [b'x'; 30];
+        assert_eq!(events(&[&long, &long, b"\nok\n"], 10), ["<long>", "ok"]);
+        assert_eq!(events(&[b"0123456789\r\n0123456789a\n"], 10), ["0123456789", "<long>"]);
+        assert_eq!(events(&[&long], 10), ["<long>"]);
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_spoil_one_line() {
+        assert_eq!(events(&[b"\xff\n{}\n"], 10), ["<not text>", "{}"]);
+    }
+}

@@ -1,0 +1,280 @@
+//! WebSocket (RFC 6455): reading by tungstenite, frame headers by hand.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use tungstenite::protocol::{Role, WebSocketConfig};
+use tungstenite::{Error as WsError, Message, Utf8Bytes, WebSocket};
+
+use super::outbox::HEADROOM;
+use super::{End, Event, Outbox, Patience, Silence, Source, Verdict};
+
+/// What the server reads at a time. Idle connections keep this much each, so it is small.
+pub(crate) const SERVER_READ_BUFFER: usize = 16 * 1024;
+/// What a client reads at a time: it is the one that output comes to.
+pub(crate) const CLIENT_READ_BUFFER: usize = 256 * 1024;
+
+/// How the connection is read.
+pub(crate) fn config(read_buffer: usize, max_message_bytes: usize) -> WebSocketConfig {
+    // A host sends one frame a message, so both limits are the same.
+    WebSocketConfig::default()
+        .read_buffer_size(read_buffer)
+        .write_buffer_size(0)
+        .max_message_size(Some(max_message_bytes))
+        .max_frame_size(Some(max_message_bytes))
+}
+
+/// The stream as tungstenite sees it: it reads from the socket, and what it wants to write
+/// (pongs, the answer to a close) goes through the writer thread, which alone owns the sending
+/// side once there is one.
+pub(crate) struct Halves {
+    socket: TcpStream,
+    /// `None` during a client's handshake.
+    outbox: Option<Outbox>,
+    silence: Silence,
+    /// A client pings also while it hears something: it is the server that has to hear it.
+    pings_always: bool,
+}
+
+impl Halves {
+    /// The server's, whose handshake is over.
+    pub(crate) fn new(socket: TcpStream, outbox: Outbox, patience: Patience) -> io::Result<Self> {
+        socket.set_read_timeout(Some(patience.ping))?;
+        let silence = Silence::new(patience);
+        Ok(Self { socket, outbox: Some(outbox), silence, pings_always: false })
+    }
+
+    /// A client's, before its handshake.
+    pub(crate) fn connecting(socket: TcpStream, patience: Patience) -> Self {
+        Self { socket, outbox: None, silence: Silence::new(patience), pings_always: true }
+    }
+
+    /// The handshake is over: from now on the writer thread writes.
+    pub(crate) fn connected(&mut self, outbox: Outbox) -> io::Result<()> {
+        self.socket.set_read_timeout(Some(self.silence.patience.ping))?;
+        self.silence = Silence::new(self.silence.patience);
+        self.outbox = Some(outbox);
+        Ok(())
+    }
+
+    fn ping(&self) {
+        if let Some(outbox) = &self.outbox {
+            outbox.ping();
+        }
+    }
+
+    fn throttle(&self) -> bool {
+        self.outbox.as_ref().is_none_or(|outbox| outbox.throttle(self.silence.patience.timeout))
+    }
+}
+
+impl Read for Halves {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.socket.read(buffer)?;
+        if count > 0 {
+            self.silence.heard();
+            if self.pings_always && self.silence.ping_is_due() {
+                self.ping();
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl Write for Halves {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.outbox {
+            Some(outbox) => {
+                outbox.raw(bytes.to_vec());
+                Ok(bytes.len())
+            }
+            None => self.socket.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The receiving side of a WebSocket, server's or client's.
+pub(crate) struct WsSource {
+    socket: WebSocket<Halves>,
+    text: Utf8Bytes,
+}
+
+impl WsSource {
+    /// Takes over after the handshake; `read` is what came behind it.
+    pub(crate) fn new(halves: Halves, read: Vec<u8>, role: Role, config: WebSocketConfig) -> Self {
+        let socket = WebSocket::from_partially_read(halves, read, role, Some(config));
+        Self { socket, text: Utf8Bytes::default() }
+    }
+
+    /// Takes over from a client's handshake, whose object may already hold the first frames.
+    pub(crate) fn after_handshake(socket: WebSocket<Halves>) -> Self {
+        Self { socket, text: Utf8Bytes::default() }
+    }
+
+    /// What to do when nothing has come for a while.
+    fn idle(&mut self) -> Option<End> {
+        let halves = self.socket.get_mut();
+        match halves.silence.judge(Instant::now()) {
+            Verdict::GiveUp => Some(End::Silent),
+            Verdict::Ping => {
+                halves.ping();
+                None
+            }
+            Verdict::Wait => None,
+        }
+    }
+
+    fn fail(error: WsError) -> End {
+        match error {
+            WsError::ConnectionClosed | WsError::AlreadyClosed => End::Closed,
+            WsError::Capacity(_) => End::Offence(1009, "the message is too long"),
+            WsError::Utf8(_) => End::Offence(1007, "a text frame must be UTF-8"),
+            WsError::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => {
+                End::Lost("the stream ended without a close frame".to_owned())
+            }
+            WsError::Protocol(_) => End::Offence(1002, "the frame breaks the WebSocket protocol"),
+            error => End::Lost(error.to_string()),
+        }
+    }
+}
+
+impl Source for WsSource {
+    fn next(&mut self) -> Event<'_> {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Text(text)) => {
+                    self.text = text;
+                    return Event::Message(&self.text);
+                }
+                Ok(Message::Binary(_)) => {
+                    return Event::End(End::Offence(1003, "messages are text frames"));
+                }
+                Ok(Message::Close(_)) => {
+                    // Sends the answer; after that there is nothing to say.
+                    let _ = self.socket.flush();
+                    return Event::End(End::Closed);
+                }
+                Ok(Message::Ping(_)) => {
+                    if !self.socket.get_ref().throttle() {
+                        return Event::End(End::Silent);
+                    }
+                }
+                Ok(Message::Pong(_) | Message::Frame(_)) => {}
+                Err(WsError::Io(error))
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    ) =>
+                {
+                    if let Some(end) = self.idle() {
+                        return Event::End(end);
+                    }
+                }
+                Err(WsError::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Event::End(Self::fail(error)),
+            }
+        }
+    }
+}
+
+/// Writes the header of a text frame into the room before a message, and masks the message
+/// where there is a mask. Answers where the frame starts.
+pub(super) fn write_header(buffer: &mut [u8], mask: Option<[u8; 4]>) -> usize {
+    const TEXT: u8 = 0x81;
+    let length = buffer.len() - HEADROOM;
+    let masked = if mask.is_some() { 0x80 } else { 0 };
+    let mut header = [0_u8; HEADROOM];
+    header[0] = TEXT;
+    let size = match length {
+        0..=125 => {
+            header[1] = masked | u8::try_from(length).unwrap_or(125);
+            2
+        }
+        126..=0xffff => {
+            header[1] = masked | 126;
+            header[2..4].copy_from_slice(&u16::try_from(length).unwrap_or(0).to_be_bytes());
+            4
+        }
+        _ => {
+            header[1] = masked | 127;
+            header[2..10].copy_from_slice(&(length as u64).to_be_bytes());
+            10
+        }
+    };
+    let size = match mask {
+        None => size,
+        Some(mask) => {
+            header[size..size + 4].copy_from_slice(&mask);
+            apply_mask(&mut buffer[HEADROOM..], mask);
+            size + 4
+        }
+    };
+    buffer[HEADROOM - size..HEADROOM].copy_from_slice(&header[..size]);
+    HEADROOM - size
+}
+
+fn apply_mask(payload: &mut [u8], mask: [u8; 4]) {
+    let [a, b, c, d] = mask;
+    let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
+    let mut chunks = payload.chunks_exact_mut(8);
+    for chunk in &mut chunks {
+        let masked = u64::from_ne_bytes(chunk.try_into().unwrap_or_default()) ^ wide;
+        chunk.copy_from_slice(&masked.to_ne_bytes());
+    }
+    for (byte, mask) in chunks.into_remainder().iter_mut().zip([a, b, c, d, a, b, c]) {
+        *byte ^= mask;
+    }
+}
+
+/// A mask that a peer cannot foresee. (Its purpose is that no web page can make a client send
+/// chosen bytes through a proxy; no page has a hand in these.)
+pub(super) fn new_mask() -> [u8; 4] {
+    let [a, b, c, d, ..] = RandomState::new().build_hasher().finish().to_ne_bytes();
+    [a, b, c, d]
+}
+
+/// A close frame, as a server sends it.
+pub(crate) fn close_frame(code: u16, reason: &str) -> Vec<u8> {
+    let reason = &reason.as_bytes()[..reason.len().min(123)];
+    let mut frame = vec![0x88, u8::try_from(2 + reason.len()).unwrap_or(2)];
+    frame.extend_from_slice(&code.to_be_bytes());
+    frame.extend_from_slice(reason);
+    frame
+}
+
+/// A close frame, as a client sends it.
+pub(crate) fn client_close_frame(code: u16) -> Vec<u8> {
+    let mask = new_mask();
+    let [high, low] = code.to_be_bytes();
+    let mut frame = vec![0x88, 0x82];
+    frame.extend_from_slice(&mask);
+    frame.extend_from_slice(&[high ^ mask[0], low ^ mask[1]]);
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// tungstenite reads what was written by hand, at each length where the header changes.
+    #[test]
+    fn frames_written_by_hand_are_what_the_library_reads() {
+        for length in [0, 1, 7, 8, 9, 125, 126, 127, 65_535, 65_536, 100_003] {
+            for (mask, role) in [(None, Role::Client), (Some([1, 2, 3, 4]), Role::Server)] {
+                let text = "x".repeat(length);
+                let mut buffer = super::super::message(Vec::new());
+                buffer.extend_from_slice(text.as_bytes());
+                let start = write_header(&mut buffer, mask);
+                let stream = io::Cursor::new(buffer[start..].to_vec());
+                let mut socket = WebSocket::from_raw_socket(stream, role, None);
+                assert_eq!(socket.read().unwrap().into_text().unwrap().as_str(), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What /proc says: who is alive, how much memory, how many threads and descriptors.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{DEADLINE, Peer, eventually, holds_within, unique};
+
+/// A `sleep` that no other test has, to be found by its argument.
+pub(crate) struct Victim {
+    argument: String,
+}
+
+impl Victim {
+    pub(crate) fn new() -> Self {
+        // sleep takes fractions: the digits after the point are the marker.
+        Self { argument: format!("321.{}", unique()) }
+    }
+
+    /// The command line of a shell.
+    pub(crate) fn command(&self) -> String {
+        format!("sleep {}", self.argument)
+    }
+
+    pub(crate) fn argument(&self) -> &str {
+        &self.argument
+    }
+
+    /// How many of it are running; zombies do not count.
+    pub(crate) fn count(&self) -> usize {
+        self.pids().len()
+    }
+
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let line = format!("sleep\0{}\0", self.argument);
+        let is_it = |pid: &u32| {
+            let found = fs::read(format!("/proc/{pid}/cmdline"));
+            found.is_ok_and(|found| found == line.as_bytes())
+        };
+        all_pids().filter(is_it).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn await_alive(&self) -> u32 {
+        let mut pids = Vec::new();
+        let what = format!("{} is running", self.command());
+        eventually(DEADLINE, &what, || {
+            pids = self.pids();
+            !pids.is_empty()
+        });
+        pids[0]
+    }
+
+    /// Waits until so many of it are running.
+    #[track_caller]
+    pub(crate) fn await_count(&self, count: usize) {
+        let what = format!("{count} of {} alive", self.command());
+        eventually(DEADLINE, &what, || self.count() == count);
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_alive(&self) {
+        assert!(self.count() > 0, "{} is not running", self.command());
+    }
+
+    #[track_caller]
+    pub(crate) fn await_gone(&self) {
+        self.await_gone_within(Duration::from_secs(3));
+    }
+
+    #[track_caller]
+    pub(crate) fn await_gone_within(&self, limit: Duration) {
+        let left = || format!("{} is gone, but {:?} live", self.command(), self.pids());
+        let gone = holds_within(limit, || self.count() == 0);
+        assert!(gone, "not within {limit:?}: {}", left());
+    }
+
+    /// Spawns it and shows that it runs.
+    #[track_caller]
+    pub(crate) fn spawn(&self, peer: &mut Peer) -> String {
+        let process = peer.spawn(json!({"command": "sleep", "args": [self.argument]}));
+        self.await_alive();
+        process
+    }
+}
+
+fn all_pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").unwrap();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// Fields of /proc/PID/stat from the third (the state) on.
+pub(crate) fn stat(pid: u32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(text.rsplit_once(") ")?.1.split_whitespace().map(str::to_owned).collect())
+}
+
+pub(crate) fn state(pid: u32) -> String {
+    stat(pid).map_or_else(|| "gone".into(), |fields| fields[0].clone())
+}
+
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    stat(pid)?.get(1)?.parse().ok()
+}
+
+/// Waits until a process that writes all it can has been held up for 100 ms.
+#[track_caller]
+pub(crate) fn await_stalled(pid: u32) {
+    let busy = || stat(pid).map(|fields| (fields[11].clone(), fields[12].clone()));
+    let (mut last, mut since) = (busy(), Instant::now());
+    assert!(last.is_some(), "pid {pid} is gone");
+    eventually(DEADLINE, "the writer is held up", || {
+        let now = busy();
+        if now != last || state(pid) != "S" {
+            (last, since) = (now, Instant::now());
+        }
+        since.elapsed() > Duration::from_millis(100)
+    });
+}
+
+pub(crate) fn zombies_of(pid: u32) -> Vec<u32> {
+    all_pids().filter(|child| parent(*child) == Some(pid) && state(*child) == "Z").collect()
+}
+
+pub(crate) fn threads(pid: u32) -> usize {
+    entries(&format!("/proc/{pid}/task"))
+}
+
+pub(crate) fn descriptors(pid: u32) -> usize {
+    entries(&format!("/proc/{pid}/fd"))
+}
+
+fn entries(path: &str) -> usize {
+    fs::read_dir(path).map_or(0, Iterator::count)
+}
+
+/// Resident memory in KiB.
+pub(crate) fn resident_kib(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("the server runs");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// The highest resident memory seen in this time, in KiB.
+pub(crate) fn peak_kib(pid: u32, time: Duration) -> u64 {
+    let end = Instant::now() + time;
+    let mut peak = 0;
+    holds_within(time, || {
+        peak = peak.max(resident_kib(pid));
+        Instant::now() >= end
+    });
+    peak
+}
+
+pub(crate) fn read_lossy(path: impl AsRef<Path>) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}

@@ -1,0 +1,227 @@
+//! Starting the real binary, and making sure that it ends with the test.
+
+use std::net::SocketAddr;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use super::log::Log;
+use super::wire::Wire;
+use super::{DEADLINE, Peer, holds_within, http, sys};
+
+/// The token of every server that is not started without one.
+pub(crate) const TOKEN: &str = "correct-horse-battery-staple";
+
+/// How a server is to be started.
+pub(crate) struct Setup {
+    launcher: Vec<String>,
+    host: String,
+    args: Vec<String>,
+    token: Option<String>,
+    env: Vec<(String, String)>,
+    user: Option<u32>,
+}
+
+impl Setup {
+    pub(crate) fn new() -> Self {
+        Self {
+            launcher: Vec::new(),
+            host: "127.0.0.1".into(),
+            args: Vec::new(),
+            token: Some(TOKEN.into()),
+            env: Vec::new(),
+            user: None,
+        }
+    }
+
+    pub(crate) fn args<A: AsRef<str>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    pub(crate) fn host(mut self, host: &str) -> Self {
+        self.host = host.into();
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// What `TA_EXEC_TOKEN` is set to.
+    pub(crate) fn token(mut self, token: &str) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    pub(crate) fn without_token(mut self) -> Self {
+        self.token = None;
+        self
+    }
+
+    /// Runs the server as `LAUNCHER… ta exec-server …`; the launcher must exec it.
+    pub(crate) fn under(mut self, launcher: &[&str]) -> Self {
+        self.launcher = launcher.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
+    pub(crate) fn user(mut self, uid: u32) -> Self {
+        self.user = Some(uid);
+        self
+    }
+
+    /// Starts it on a free port and waits until it says where it listens.
+    pub(crate) fn listen(self) -> Server {
+        let mut command = self.command(&["--host", &self.host, "--port", "0"]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let log = Log::follow(child.stderr.take().unwrap());
+        let line = log.first_line(DEADLINE);
+        let Some(address) = line.as_deref().and_then(bound_address) else {
+            stop(&mut child);
+            panic!("the first line on stderr names no ws:// URL: {}", log.text());
+        };
+        Server { child, log, address, token: self.token }
+    }
+
+    /// Starts it as a stdio child.
+    pub(crate) fn stdio(self) -> Peer {
+        let mut command = self.command(&["--stdio"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let log = Log::follow(child.stderr.take().unwrap());
+        Peer::new(Wire::stdio(child), log)
+    }
+
+    /// Starts a server that must refuse to run.
+    pub(crate) fn refused(self) -> Refusal {
+        let mut command = self.command(&["--host", &self.host, "--port", "0"]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let log = Log::follow(child.stderr.take().unwrap());
+        let status = wait(&mut child, DEADLINE);
+        stop(&mut child);
+        let status =
+            status.unwrap_or_else(|| panic!("the server runs, but must not: {}", log.text()));
+        Refusal { status, stderr: log.to_end(DEADLINE) }
+    }
+
+    fn command(&self, mode: &[&str]) -> Command {
+        let binary = binary().into_os_string();
+        let mut words: Vec<_> = self.launcher.iter().map(Into::into).collect();
+        words.push(binary);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg("exec-server").args(mode).args(&self.args);
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"TA_") {
+                command.env_remove(name);
+            }
+        }
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(token) = &self.token {
+            command.env("TA_EXEC_TOKEN", token);
+        }
+        if let Some(uid) = self.user {
+            command.uid(uid).gid(uid);
+        }
+        command.stderr(Stdio::piped());
+        command
+    }
+}
+
+/// The binary under test.
+pub(crate) fn binary() -> PathBuf {
+    std::env::var_os("TA_BIN").map_or_else(|| env!("CARGO_BIN_EXE_ta").into(), Into::into)
+}
+
+fn bound_address(line: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once("ws://")?;
+    let (address, _) = rest.split_once("/exec")?;
+    address.parse().ok()
+}
+
+/// How a server that must not start ended.
+pub(crate) struct Refusal {
+    pub(crate) status: ExitStatus,
+    pub(crate) stderr: String,
+}
+
+/// A listening server. Dropped, it is stopped and reaped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) log: Log,
+    pub(crate) address: SocketAddr,
+    token: Option<String>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Setup::new().listen()
+    }
+
+    /// The process that was started, which need not be the one that serves.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn authorization(&self) -> Option<String> {
+        self.token.as_ref().map(|token| format!("Authorization: Bearer {token}"))
+    }
+
+    pub(crate) fn connect(&self) -> Peer {
+        let (stream, rest) = self.upgrade();
+        Peer::new(Wire::websocket(stream, rest), self.log.clone())
+    }
+
+    /// A connection after its handshake, for a test that speaks in frames.
+    pub(crate) fn upgrade(&self) -> http::Upgraded {
+        let headers: Vec<String> = self.authorization().into_iter().collect();
+        http::upgrade(self.address, "/exec", &headers)
+            .unwrap_or_else(|answer| panic!("not upgraded: {answer:?}\n{}", self.log.text()))
+    }
+
+    pub(crate) fn signal(&self, signal: i32) {
+        sys::signal(self.pid(), signal).unwrap();
+    }
+
+    /// Waits for the end of the server.
+    pub(crate) fn wait(&mut self, limit: Duration) -> ExitStatus {
+        wait(&mut self.child, limit)
+            .unwrap_or_else(|| panic!("the server still runs after {limit:?}"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        stop(&mut self.child);
+        if std::thread::panicking() {
+            eprintln!("--- the server's stderr\n{}", self.log.text());
+        }
+    }
+}
+
+pub(crate) fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
+    let mut status = None;
+    holds_within(limit, || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status
+}
+
+/// SIGTERM first, so that a server takes its processes with it when a test fails half way.
+pub(crate) fn stop(child: &mut Child) {
+    if matches!(child.try_wait(), Ok(Some(_))) {
+        return;
+    }
+    let _ = sys::signal(child.id(), libc::SIGTERM);
+    if wait(child, Duration::from_secs(6)).is_none() {
+        let _ = child.kill();
+        let _ = child.wait();
+        eprintln!("--- the server did not end on SIGTERM and was killed");
+    }
+}
+
+/// For messages: how a process ended.
+pub(crate) fn describe(status: ExitStatus) -> String {
+    format!("code {:?}, signal {:?}", status.code(), status.signal())
+}

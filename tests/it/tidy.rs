@@ -1,0 +1,128 @@
+//! House rules that a machine can check.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All files below a directory of the repository with one of these extensions.
+fn files(below: &str, extensions: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![root().join(below)];
+    while let Some(dir) = left.pop() {
+        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        for entry in entries {
+            let path = entry.unwrap().path();
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            if path.is_dir() {
+                left.push(path);
+            } else if extension.is_some_and(|extension| extensions.contains(&extension)) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// String literals of the form `process/exec`, `ping`, … in the sources.
+fn method_names() -> Vec<String> {
+    let mut names = vec!["initialize".to_owned(), "ping".to_owned()];
+    for path in files("src", &["rs"]) {
+        for literal in fs::read_to_string(path).unwrap().split('"').skip(1).step_by(2) {
+            let rest = ["process/", "fs/", "net/"].iter().find_map(|p| literal.strip_prefix(p));
+            let is_name = |rest: &str| {
+                !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphabetic())
+            };
+            if rest.is_some_and(is_name) {
+                names.push(literal.to_owned());
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[test]
+fn the_protocol_page_mentions_every_method_that_is_served() {
+    let page = read("docs/protocol.md");
+    let names = method_names();
+    assert!(names.contains(&"process/exec".to_owned()), "the method table was found: {names:?}");
+    for name in names {
+        assert!(page.contains(&name), "docs/protocol.md does not mention {name}");
+    }
+}
+
+#[test]
+fn every_error_code_of_the_sources_is_on_the_protocol_page() {
+    let page = read("docs/protocol.md");
+    for path in files("src", &["rs"]) {
+        let text = fs::read_to_string(&path).unwrap();
+        for (at, _) in text.match_indices("CELL_TA_EXEC_") {
+            let rest = &text[at..];
+            let end = rest.find(|c: char| !c.is_ascii_uppercase() && c != '_');
+            let code = &rest[..end.unwrap_or(rest.len())];
+            assert!(page.contains(code), "{}: {code} is not on the page", path.display());
+        }
+    }
+}
+
+#[test]
+fn only_sys_has_unsafe_and_libc() {
+    for path in files("src", &["rs"]) {
+        if path.starts_with(root().join("src/sys")) {
+            continue;
+        }
+        for (number, line) in (1..).zip(fs::read_to_string(&path).unwrap().lines()) {
+            let code = line.split("//").next().unwrap_or_default();
+            let words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let has_unsafe = words.clone().any(|word| word == "unsafe");
+            let has_libc = code.contains("libc::") || words.clone().any(|word| word == "libc");
+            assert!(!has_unsafe && !has_libc, "{}:{number}: {line}", path.display());
+        }
+    }
+}
+
+#[test]
+fn protocol_does_no_io() {
+    for path in files("src/protocol", &["rs"]) {
+        let text = fs::read_to_string(&path).unwrap();
+        for forbidden in ["std::io", "std::net", "std::fs", "std::process", "std::thread"] {
+            assert!(!text.contains(forbidden), "{}: {forbidden}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_changelog_has_an_unreleased_section() {
+    let text = read("CHANGELOG.md");
+    assert!(text.lines().any(|line| line.starts_with("## ") && line.contains("Unreleased")));
+}
+
+#[test]
+fn no_file_names_a_path_of_one_machine() {
+    let markers = ["/home/", "/Users/", concat!("/wo", "rk/"), concat!("/ro", "ot/")];
+    let mut all = files("src", &["rs"]);
+    for dir in ["tests", "docs", "remote", "benches", ".ci"] {
+        all.extend(files(dir, &["rs", "md", "sh", "toml", "py"]));
+    }
+    let top = ["README.md", "CHANGELOG.md", "Makefile", "Cargo.toml", ".ci/run"];
+    all.extend(top.iter().map(|name| root().join(name)).filter(|path| path.exists()));
+    for path in all {
+        if path.ends_with("tests/it/tidy.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for marker in markers {
+            let found = text.lines().find(|line| line.contains(marker));
+            assert!(found.is_none(), "{}: {}", path.display(), found.unwrap_or_default());
+        }
+    }
+}
