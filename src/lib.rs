@@ -9,11 +9,15 @@
 //! the system calls. [`client`] is the other end. No module calls one to its left; what comes
 //! back comes through one channel to the connection's writer thread.
 
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod buffers;
 pub mod cli;
 pub mod client;
 mod environment;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod log;
 mod process;
 pub mod protocol;

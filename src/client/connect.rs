@@ -1,6 +1,7 @@
 //! The way to a server by WebSocket.
 
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tungstenite::client::IntoClientRequest;
@@ -9,7 +10,7 @@ use tungstenite::http::{HeaderValue, Uri, header};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::ws::{self, Halves, WsSource};
-use crate::transport::{Framing, Outbox, Patience};
+use crate::transport::{Framing, Outbox, Patience, SharedSocket};
 
 /// How long one address may take to answer.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -21,7 +22,10 @@ const PEER: Duration = Duration::from_secs(60);
 const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
 /// Connects, and answers the two ends of the connection and its socket.
-pub(super) fn websocket(url: &str, token: Option<&str>) -> Result<(WsSource, Outbox, TcpStream)> {
+pub(super) fn websocket(
+    url: &str,
+    token: Option<&str>,
+) -> Result<(WsSource, Outbox, Arc<TcpStream>)> {
     let shown = without_query(url);
     let uri: Uri = url.parse().map_err(|error| {
         Error::params(format!("{shown:?} is no URL (ws://HOST:PORT/exec is): {error}"))
@@ -30,7 +34,7 @@ pub(super) fn websocket(url: &str, token: Option<&str>) -> Result<(WsSource, Out
         return Err(Error::params(format!("{shown:?} must begin with ws://")));
     }
     let host = uri.host().ok_or_else(|| Error::params(format!("{shown:?} names no host")))?;
-    let socket = reach(host, uri.port_u16().unwrap_or(80), shown)?;
+    let socket = Arc::new(reach(host, uri.port_u16().unwrap_or(80), shown)?);
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::Unreachable, format!("cannot reach {shown}: {error}"))
     };
@@ -45,13 +49,13 @@ pub(super) fn websocket(url: &str, token: Option<&str>) -> Result<(WsSource, Out
             .map_err(|_| Error::params("the token has characters that no header can carry"))?;
         request.headers_mut().insert(header::AUTHORIZATION, value);
     }
-    let halves = Halves::connecting(socket.try_clone().map_err(failed)?, Patience::new(PEER));
+    let halves = Halves::connecting(Arc::clone(&socket), Patience::new(PEER));
     let config = ws::config(ws::CLIENT_READ_BUFFER, MAX_MESSAGE);
     let (mut stream, _) = tungstenite::client::client_with_config(request, halves, Some(config))
         .map_err(|error| refused(error, shown))?;
-    let waken = socket.try_clone().map_err(failed)?;
+    let waken = Arc::clone(&socket);
     let on_failure = move || drop(waken.shutdown(std::net::Shutdown::Both));
-    let target = Box::new(socket.try_clone().map_err(failed)?);
+    let target = Box::new(SharedSocket(Arc::clone(&socket)));
     let (outbox, _writer) =
         Outbox::start(target, Framing::WebSocketClient, on_failure).map_err(failed)?;
     stream.get_mut().connected(outbox.clone()).map_err(failed)?;

@@ -41,7 +41,7 @@ pub struct ExecClient {
 struct Inner {
     outbox: Outbox,
     dispatch: Arc<Dispatch>,
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
 }
 
 impl ExecClient {

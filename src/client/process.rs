@@ -1,7 +1,6 @@
 //! One process in the environment, seen from the host.
 
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -102,7 +101,7 @@ pub struct RemoteProcess {
 
 impl RemoteProcess {
     /// How many bytes of output a process may be ahead of its host where nothing else is said.
-    pub const DEFAULT_WINDOW: NonZeroU64 = NonZeroU64::new(1024 * 1024).unwrap();
+    pub const DEFAULT_WINDOW: NonZeroU64 = crate::protocol::DEFAULT_WINDOW;
 
     pub(super) fn new(
         client: ExecClient,
@@ -122,10 +121,7 @@ impl RemoteProcess {
     /// An id that no other process of this program has.
     #[must_use]
     pub fn new_id() -> ProcessId {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // At most 21 characters, so it is always an id.
-        ProcessId::try_from(format!("p{number}")).unwrap_or_else(|_| unreachable!("a short id"))
+        ProcessId::unique()
     }
 
     pub(super) fn set_pid(&mut self, pid: i32) {

@@ -126,7 +126,8 @@ impl LocalExecEnvironment {
 
     /// A command with nothing set but where it runs.
     fn surroundings(&self, cwd: Option<&str>, delta: &EnvDelta) -> Result<Command> {
-        let directory = self.cwd.join(cwd.unwrap_or_default());
+        // (Joining nothing would leave a slash at the end, which messages would show.)
+        let directory = cwd.map_or_else(|| self.cwd.clone(), |cwd| self.cwd.join(cwd));
         let mut set = Vec::new();
         let mut unset = Vec::new();
         for (name, value) in delta.iter() {

@@ -12,8 +12,9 @@ mod session;
 pub use bytes::Base64;
 pub use env::EnvDelta;
 pub use process::{
-    AckParams, ExecParams, ExecResult, ExitEvent, KillParams, KillResult, OutputEvent, ProcessId,
-    PtySize, ResizeParams, SignalName, SpawnParams, SpawnResult, WriteParams,
+    AckParams, DEFAULT_WINDOW, ExecParams, ExecResult, ExitEvent, KillParams, KillResult,
+    OutputEvent, ProcessId, PtySize, ResizeParams, SignalName, SpawnParams, SpawnResult,
+    WriteParams,
 };
 pub use session::{Empty, InitializeParams, InitializeResult};
 

@@ -1,6 +1,7 @@
 //! `process/*`: params, results and notifications.
 
 use std::num::{NonZeroU16, NonZeroU64};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,17 @@ use super::env::EnvDelta;
 #[serde(try_from = "String")]
 pub struct ProcessId(String);
 
+/// How many bytes of output a process may be ahead of its host where nothing else is said.
+pub const DEFAULT_WINDOW: NonZeroU64 = NonZeroU64::new(1024 * 1024).unwrap();
+
 impl ProcessId {
+    /// An id that this program has not used yet.
+    #[must_use]
+    pub fn unique() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(format!("p{}", NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
     /// The id itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -66,6 +77,26 @@ pub struct ExecParams {
     pub window: Option<NonZeroU64>,
 }
 
+impl ExecParams {
+    /// A command line with nothing else said, under an id that no other process of this program
+    /// has.
+    #[must_use]
+    pub fn new(command: impl Into<String>) -> Self {
+        Self {
+            process_id: ProcessId::unique(),
+            command: command.into(),
+            shell: None,
+            cwd: None,
+            env: None,
+            timeout_ms: None,
+            grace_ms: None,
+            stdin: None,
+            merge_stderr: None,
+            window: Some(DEFAULT_WINDOW),
+        }
+    }
+}
+
 /// How a command line ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -115,6 +146,30 @@ pub struct SpawnParams {
     /// Bytes of output that may be on their way unacknowledged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<NonZeroU64>,
+}
+
+impl SpawnParams {
+    /// A program with nothing else said, under an id that no other process of this program has.
+    #[must_use]
+    pub fn new(command: impl Into<String>) -> Self {
+        Self {
+            process_id: ProcessId::unique(),
+            command: command.into(),
+            args: None,
+            cwd: None,
+            env: None,
+            pty: None,
+            merge_stderr: None,
+            window: Some(DEFAULT_WINDOW),
+        }
+    }
+
+    /// With one more argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl Into<String>) -> Self {
+        self.args.get_or_insert_default().push(argument.into());
+        self
+    }
 }
 
 /// A terminal's size in characters.

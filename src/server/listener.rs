@@ -21,7 +21,7 @@ use crate::sys;
 use crate::sys::poll::{Interest, Waker, wait_for};
 use crate::transport::http::{self, Route};
 use crate::transport::stdio::LineSource;
-use crate::transport::{End, Framing, Outbox, Patience, ws};
+use crate::transport::{End, Framing, Outbox, Patience, SharedSocket, ws};
 
 /// A connection's stack. A thread that waits has touched two or three pages of it.
 const STACK: usize = 256 * 1024;
@@ -66,7 +66,7 @@ struct Connections {
 #[derive(Default)]
 struct Sockets {
     next: u64,
-    open: HashMap<u64, TcpStream>,
+    open: HashMap<u64, Arc<TcpStream>>,
     admitted: usize,
 }
 
@@ -107,15 +107,23 @@ struct Opened {
 }
 
 impl Opened {
-    fn new(connections: &Arc<Connections>, socket: &TcpStream, most: usize) -> io::Result<Self> {
-        let clone = socket.try_clone()?;
+    fn new(
+        connections: &Arc<Connections>,
+        socket: &Arc<TcpStream>,
+        most: usize,
+    ) -> io::Result<Self> {
         let mut sockets = lock(&connections.sockets);
+        // Under the lock that `stop` takes after it has set this: a connection is either refused
+        // here or found there.
+        if connections.is_stopping() {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         if sockets.open.len() >= most.saturating_add(UNADMITTED) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         let number = sockets.next;
         sockets.next += 1;
-        sockets.open.insert(number, clone);
+        sockets.open.insert(number, Arc::clone(socket));
         Ok(Self { connections: Arc::clone(connections), number, admitted: false })
     }
 
@@ -203,13 +211,14 @@ impl Server {
     }
 
     fn accept(&self, socket: TcpStream, peer: SocketAddr) {
+        let socket = Arc::new(socket);
         let opened = match Opened::new(&self.connections, &socket, self.config.max_connections) {
             Ok(opened) => opened,
             Err(error) => return log::warn("refused", &[("peer", &peer), ("why", &error)]),
         };
         let config = Arc::clone(&self.config);
         let environment = Arc::clone(&self.environment);
-        let serve = move || Connection { config, environment, opened, peer }.serve(socket);
+        let serve = move || Connection { config, environment, opened, peer }.serve(&socket);
         let thread = thread::Builder::new().name("connection".to_owned()).stack_size(STACK);
         if let Err(error) = thread.spawn(serve) {
             log::warn("refused", &[("peer", &peer), ("why", &error)]);
@@ -240,10 +249,10 @@ struct Connection {
 }
 
 impl Connection {
-    fn serve(mut self, mut socket: TcpStream) {
+    fn serve(mut self, socket: &Arc<TcpStream>) {
         // Accepted sockets are blocking on Linux and inherit the listener's mode elsewhere.
         let prepared = socket.set_nonblocking(false).and_then(|()| socket.set_nodelay(true));
-        let head = prepared.and_then(|()| http::read_head(&mut socket));
+        let head = prepared.and_then(|()| http::read_head(socket));
         let (route, rest) = match head {
             Ok(Ok(head)) => (http::route(&head.bytes, &self.config.access), head.rest),
             Ok(Err(answer)) => (answer, Vec::new()),
@@ -261,8 +270,9 @@ impl Connection {
             Route::Answer { response, status } => {
                 let level = if status == 200 { log::Level::Debug } else { log::Level::Info };
                 log::event(level, "answered", &[("peer", &self.peer), ("status", &status)]);
-                if socket.write_all(response.as_bytes()).is_ok() {
-                    linger(&mut socket);
+                let mut stream = socket.as_ref();
+                if stream.write_all(response.as_bytes()).is_ok() {
+                    linger(socket);
                 }
             }
             Route::Upgrade { response } => {
@@ -273,14 +283,14 @@ impl Connection {
         }
     }
 
-    fn converse(&self, mut socket: TcpStream, response: &str, rest: Vec<u8>) -> io::Result<()> {
-        socket.write_all(response.as_bytes())?;
-        let waken = socket.try_clone()?;
+    fn converse(&self, socket: &Arc<TcpStream>, response: &str, rest: Vec<u8>) -> io::Result<()> {
+        socket.as_ref().write_all(response.as_bytes())?;
+        let waken = Arc::clone(socket);
         let on_failure = move || drop(waken.shutdown(Shutdown::Both));
-        let target = Box::new(socket.try_clone()?);
+        let target = Box::new(SharedSocket(Arc::clone(socket)));
         let (outbox, writer) = Outbox::start(target, Framing::WebSocketServer, on_failure)?;
         let patience = Patience::new(self.config.peer_timeout);
-        let halves = ws::Halves::new(socket.try_clone()?, outbox.clone(), patience)?;
+        let halves = ws::Halves::new(Arc::clone(socket), outbox.clone(), patience)?;
         let config = ws::config(ws::SERVER_READ_BUFFER, self.config.max_message_bytes);
         let mut source = ws::WsSource::new(halves, rest, Role::Server, config);
         let session = Session::new(&self.config, &self.environment, outbox.clone());
@@ -303,7 +313,7 @@ impl Connection {
         }
         // Whatever still waits to be written after this, the peer does not read.
         if outbox.flush(FAREWELL) && says_goodbye {
-            linger(&mut socket);
+            linger(socket);
         }
         let _ = socket.shutdown(Shutdown::Both);
         let _ = writer.join();
@@ -328,7 +338,7 @@ fn describe(end: &End) -> String {
 
 /// Waits a moment for the peer to close, reading and dropping what it still sends: a socket
 /// closed with unread bytes is reset, and the peer may lose what it was told last.
-fn linger(socket: &mut TcpStream) {
+fn linger(socket: &TcpStream) {
     let deadline = Instant::now() + FAREWELL;
     let _ = socket.shutdown(Shutdown::Write);
     let mut dropped = [0_u8; 4096];
@@ -337,7 +347,7 @@ fn linger(socket: &mut TcpStream) {
         if left.is_zero() || socket.set_read_timeout(Some(left)).is_err() {
             return;
         }
-        match socket.read(&mut dropped) {
+        match (&*socket).read(&mut dropped) {
             Ok(0) => return,
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return,
             _ => {}

@@ -8,6 +8,8 @@ mod session;
 mod sink;
 
 pub(crate) use listener::{Server, serve_stdio};
+#[cfg(fuzzing)]
+pub(crate) use session::Session;
 
 use std::time::Duration;
 

@@ -29,7 +29,7 @@ use crate::transport::{End, Event, Outbox, Source, message};
 const ENDING: Duration = Duration::from_secs(3);
 
 /// One connection's requests.
-pub(super) struct Session {
+pub(crate) struct Session {
     number: u64,
     config: Arc<Config>,
     environment: Arc<LocalExecEnvironment>,
@@ -39,7 +39,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(
+    pub(crate) fn new(
         config: &Arc<Config>,
         environment: &Arc<LocalExecEnvironment>,
         outbox: Outbox,
@@ -56,12 +56,12 @@ impl Session {
     }
 
     /// Its number, for the log.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// Serves until the connection ends, and ends all that it has started.
-    pub(super) fn run(&self, source: &mut dyn Source) -> End {
+    pub(crate) fn run(&self, source: &mut dyn Source) -> End {
         let end = loop {
             match source.next() {
                 Event::Message(text) => self.receive(text),
@@ -82,11 +82,15 @@ impl Session {
                 break End::Silent;
             }
         };
+        self.end_all();
+        end
+    }
+
+    fn end_all(&self) {
         let stuck = self.registry.end_all(ENDING);
         if stuck > 0 {
             log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
         }
-        end
     }
 
     /// Answers a message that has no id of its own.
@@ -122,8 +126,8 @@ impl Session {
             method::EXEC => with(params, responder, |p, r| self.exec(p, r)),
             method::SPAWN => with(params, responder, |p, r| self.spawn(p, r)),
             method::WRITE => with(params, responder, |p, r| self.write(p, r)),
-            method::KILL => with(params, responder, |p, r| self.kill(p, r)),
-            method::RESIZE => with(params, responder, |p, r| self.resize(p, r)),
+            method::KILL => with(params, responder, |p, r| self.kill(&p, r)),
+            method::RESIZE => with(params, responder, |p, r| self.resize(&p, r)),
             method::ACK => with(params, responder, |p, r| {
                 self.acknowledge(&p);
                 r.send(&Ok(Empty {}));
@@ -192,7 +196,7 @@ impl Session {
         }
     }
 
-    fn kill(&self, params: KillParams, responder: Responder) {
+    fn kill(&self, params: &KillParams, responder: Responder) {
         let signal = match params.signal.as_ref().map_or(Ok(signal::KILL), number_of) {
             Ok(signal) => signal,
             Err(error) => return responder.send::<()>(&Err(error)),
@@ -205,7 +209,7 @@ impl Session {
         }
     }
 
-    fn resize(&self, params: ResizeParams, responder: Responder) {
+    fn resize(&self, params: &ResizeParams, responder: Responder) {
         let size = Size { cols: params.cols.into(), rows: params.rows.into() };
         let reply = reply_with(responder, |()| Empty {});
         match self.registry.find(&params.process_id) {
@@ -218,6 +222,13 @@ impl Session {
         if let Some(mailbox) = self.registry.find(&params.process_id) {
             mailbox.acknowledge(params.bytes);
         }
+    }
+}
+
+/// Also when a fault has ended the thread: whatever it has started ends with it.
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end_all();
     }
 }
 

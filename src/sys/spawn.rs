@@ -72,6 +72,8 @@ impl Failure {
 pub(crate) fn spawn(spawn: &Spawn<'_>) -> Result<Spawned, Failure> {
     let arguments = pointers(spawn.arguments);
     let environment = pointers(spawn.environment);
+    #[cfg(fuzzing)]
+    let spawn = &Spawn { programs: &[c"/bin/true".to_owned()], ..*spawn };
     let plan = Plan {
         programs: spawn.programs,
         arguments: &arguments,
@@ -206,33 +208,43 @@ fn become_program(plan: &Plan<'_>) -> Failure {
     }
 }
 
+/// Async-signal-safe calls alone, on descriptors and strings of the plan, which the suspended
+/// parent keeps alive.
 fn prepare(plan: &Plan<'_>) -> Result<(), Failure> {
-    let step = |step: Step| move |_: io::Error| Failure::last(step);
-    // SAFETY (all blocks of this function): async-signal-safe calls on descriptors and strings
-    // of the plan, which the suspended parent keeps alive.
+    let failed = |_: io::Error| Failure::last(Step::Prepare);
     super::signal::default_all();
-    super::check(unsafe { libc::setsid() }).map_err(step(Step::Prepare))?;
+    // SAFETY: changes this process's own session.
+    super::check(unsafe { libc::setsid() }).map_err(failed)?;
     let mut sources = plan.standard;
     for source in &mut sources {
         // A source below 3 would be overwritten by the dup2 of another.
         if *source < 3 {
-            *source = super::check(unsafe { libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, 3) })
-                .map_err(step(Step::Prepare))?;
+            // SAFETY: the plan's descriptor is open.
+            let moved = unsafe { libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, 3) };
+            *source = super::check(moved).map_err(failed)?;
         }
     }
     for (source, target) in sources.into_iter().zip(0..) {
-        super::check(unsafe { libc::dup2(source, target) }).map_err(step(Step::Prepare))?;
+        // SAFETY: the plan's descriptor is open; what `target` was is not used in this process.
+        super::check(unsafe { libc::dup2(source, target) }).map_err(failed)?;
     }
     if plan.terminal {
-        super::check(unsafe { libc::ioctl(0, libc::TIOCSCTTY.into(), 0) })
-            .map_err(step(Step::Prepare))?;
+        #[allow(
+            clippy::useless_conversion,
+            reason = "the constant's type is not the same everywhere"
+        )]
+        // SAFETY: descriptor 0 is a terminal; the call takes an integer.
+        super::check(unsafe { libc::ioctl(0, libc::TIOCSCTTY.into(), 0) }).map_err(failed)?;
     }
     close_others();
     if let Some(limit) = plan.descriptor_limit {
+        // SAFETY: reads one rlimit. Limits are this process's own, although memory is shared.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit.0) };
     }
     raise_oom_score(plan.oom_score);
-    super::check(unsafe { libc::chdir(plan.directory.as_ptr()) }).map_err(step(Step::Directory))?;
+    // SAFETY: a NUL-terminated string.
+    let entered = super::check(unsafe { libc::chdir(plan.directory.as_ptr()) });
+    entered.map_err(|_| Failure::last(Step::Directory))?;
     super::signal::unblock_all();
     Ok(())
 }

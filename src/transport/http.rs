@@ -63,7 +63,7 @@ pub(crate) struct Head {
 ///
 /// # Errors
 /// The peer has left, or has taken longer than [`HEAD_DEADLINE`].
-pub(crate) fn read_head(socket: &mut TcpStream) -> io::Result<Result<Head, Route>> {
+pub(crate) fn read_head(mut socket: &TcpStream) -> io::Result<Result<Head, Route>> {
     let deadline = Instant::now() + HEAD_DEADLINE;
     let mut bytes = Vec::with_capacity(1024);
     let mut chunk = [0_u8; 1024];

@@ -8,7 +8,7 @@ mod outbox;
 pub(crate) mod stdio;
 pub(crate) mod ws;
 
-pub(crate) use outbox::{Framing, Lane, Outbox, message};
+pub(crate) use outbox::{Framing, Lane, Outbox, SharedSocket, message};
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -37,9 +37,33 @@ pub(super) const HEADROOM: usize = 14;
 
 /// A stream's sending side.
 pub(crate) trait Target: Write + AsFd + Send {}
-impl Target for TcpStream {}
+impl Target for SharedSocket {}
 impl Target for std::os::unix::net::UnixStream {}
 impl Target for std::fs::File {}
+
+/// The sending side of a socket of which others hold the receiving side, or a hand on the brake:
+/// one descriptor for all of them.
+pub(crate) struct SharedSocket(pub(crate) Arc<TcpStream>);
+
+impl Write for SharedSocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.as_ref().write(bytes)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.as_ref().write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for SharedSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 /// How messages are told apart on the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

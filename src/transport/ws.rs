@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Instant;
 
 use tungstenite::protocol::{Role, WebSocketConfig};
@@ -30,7 +31,7 @@ pub(crate) fn config(read_buffer: usize, max_message_bytes: usize) -> WebSocketC
 /// (pongs, the answer to a close) goes through the writer thread, which alone owns the sending
 /// side once there is one.
 pub(crate) struct Halves {
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
     /// `None` during a client's handshake.
     outbox: Option<Outbox>,
     silence: Silence,
@@ -40,14 +41,18 @@ pub(crate) struct Halves {
 
 impl Halves {
     /// The server's, whose handshake is over.
-    pub(crate) fn new(socket: TcpStream, outbox: Outbox, patience: Patience) -> io::Result<Self> {
+    pub(crate) fn new(
+        socket: Arc<TcpStream>,
+        outbox: Outbox,
+        patience: Patience,
+    ) -> io::Result<Self> {
         socket.set_read_timeout(Some(patience.ping))?;
         let silence = Silence::new(patience);
         Ok(Self { socket, outbox: Some(outbox), silence, pings_always: false })
     }
 
     /// A client's, before its handshake.
-    pub(crate) fn connecting(socket: TcpStream, patience: Patience) -> Self {
+    pub(crate) fn connecting(socket: Arc<TcpStream>, patience: Patience) -> Self {
         Self { socket, outbox: None, silence: Silence::new(patience), pings_always: true }
     }
 
@@ -72,7 +77,7 @@ impl Halves {
 
 impl Read for Halves {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.socket.read(buffer)?;
+        let count = self.socket.as_ref().read(buffer)?;
         if count > 0 {
             self.silence.heard();
             if self.pings_always && self.silence.ping_is_due() {
@@ -90,7 +95,7 @@ impl Write for Halves {
                 outbox.raw(bytes.to_vec());
                 Ok(bytes.len())
             }
-            None => self.socket.write(bytes),
+            None => self.socket.as_ref().write(bytes),
         }
     }
 
@@ -146,6 +151,8 @@ impl WsSource {
 
 impl Source for WsSource {
     fn next(&mut self) -> Event<'_> {
+        // A long message is not kept while nothing comes.
+        self.text = Utf8Bytes::default();
         loop {
             match self.socket.read() {
                 Ok(Message::Text(text)) => {

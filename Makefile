@@ -1,0 +1,48 @@
+# Thin over cargo. The two commands of the README are `make run` and `make test`.
+CARGO ?= cargo
+PREFIX ?= /usr/local
+STATIC := x86_64-unknown-linux-musl
+
+.PHONY: all run test lint static bench install clean fuzz test-tools lint-tools
+
+all:
+	$(CARGO) build --release --locked
+
+# Starts a server on loopback with a random token and runs real commands through it.
+run: all
+	@sh tests/demo.sh target/release/ta
+
+test: test-tools
+	$(CARGO) test --locked --doc
+	$(CARGO) test --locked --lib --test it
+
+lint: lint-tools
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	shellcheck tests/*.sh .ci/run
+
+# One file that runs on any Linux of that architecture, with no libc and no shell.
+static:
+	@sh tests/target.sh $(STATIC)
+	$(CARGO) build --release --locked --target $(STATIC)
+
+# The figures of docs/performance.md, each beside its bare floor. `make bench ARGS=--quick`
+bench: static
+	TA_BIN=$(CURDIR)/target/$(STATIC)/release/ta $(CARGO) bench --locked --bench bench -- $(ARGS)
+
+# Longer than the seeded requests of `make test`: coverage-guided, until it is stopped.
+fuzz:
+	cd tests/fuzz && $(CARGO) fuzz run message
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 target/release/ta $(DESTDIR)$(PREFIX)/bin/ta
+
+clean:
+	$(CARGO) clean
+
+test-tools:
+	@sh tests/tools.sh python3 ip ps script
+
+lint-tools:
+	@sh tests/tools.sh shellcheck

@@ -1,0 +1,49 @@
+//! The way in for the fuzz targets (`tests/fuzz`); built under `cfg(fuzzing)` alone. Whatever a
+//! request asks to run, `sys::spawn` then runs `/bin/true`.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::environment::{LocalExecEnvironment, LocalOptions};
+use crate::server::{Config, Session};
+use crate::sys::poll::Waker;
+use crate::transport::http::{self, Access, Token};
+use crate::transport::stdio::LineSource;
+use crate::transport::{Framing, Outbox, Patience};
+
+/// The head of an HTTP request.
+pub fn head(data: &[u8]) {
+    let access = Access { token: Some(Token::new("token")), origins: vec!["null".to_owned()] };
+    let _ = http::route(data, &access);
+}
+
+/// A whole conversation, a message a line.
+///
+/// # Panics
+/// Where this machine has no pipes, threads or /dev/null.
+#[expect(clippy::unwrap_used, reason = "a fuzz target fails by panicking")]
+pub fn session(data: &[u8]) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let data = data.to_vec();
+    let feed = move || drop(writer.write_all(&data));
+    let feeder = std::thread::Builder::new().spawn(feed).unwrap();
+    let null = Box::new(File::options().write(true).open("/dev/null").unwrap());
+    let (outbox, thread) = Outbox::start(null, Framing::Lines, || {}).unwrap();
+    let config = Config {
+        access: Access::default(),
+        peer_timeout: Duration::from_secs(10),
+        max_message_bytes: 4096,
+        max_processes: 4,
+        max_connections: 1,
+    };
+    let stop = Arc::new(Waker::new().unwrap());
+    let mut source = LineSource::new(reader.into(), stop, Patience::new(config.peer_timeout), 4096);
+    let environment = LocalExecEnvironment::new(LocalOptions::default()).unwrap();
+    let session = Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone());
+    session.run(&mut source);
+    outbox.stop();
+    thread.join().unwrap();
+    feeder.join().unwrap();
+}
