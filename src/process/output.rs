@@ -1,15 +1,156 @@
 //! The reading side of a child's output, and the window it is sent through.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
-use super::Stream;
+use super::{Sink, Stream};
+use crate::buffers;
 use crate::protocol::MAX_CHUNK;
 use crate::sys;
-use crate::sys::poll::{Interest, Ready};
+use crate::sys::poll::{Interest, Poll, Ready, Waker};
 
 /// A pipe of this size takes a third of the turns that the default of 64 KiB takes between a
 /// child that writes without pause and the thread that reads from it.
 const PIPE_SIZE: i32 = 256 * 1024;
+
+/// How many chunks of one output are read before the thread looks at anything else.
+const CHUNKS_A_TURN: usize = 8;
+
+/// A child's outputs on their way through one window.
+pub(super) struct Outputs {
+    /// One or two, each with its place in the poll set.
+    outputs: Vec<(Output, Option<usize>)>,
+    window: Window,
+    /// What comes is read and dropped.
+    dropping: bool,
+    stdout: u64,
+    stderr: u64,
+    seq: u64,
+}
+
+impl Outputs {
+    pub(super) fn new(outputs: Vec<Output>, window: Option<u64>) -> Self {
+        Self {
+            outputs: outputs.into_iter().map(|output| (output, None)).collect(),
+            window: Window::new(window),
+            dropping: false,
+            stdout: 0,
+            stderr: 0,
+            seq: 0,
+        }
+    }
+
+    /// Whether all has been read.
+    pub(super) fn ended(&self) -> bool {
+        self.outputs.iter().all(|(output, _)| output.from.is_none())
+    }
+
+    /// Whether a chunk may be read, the sink being ready for one or not.
+    pub(super) fn admits(&self, ready: bool) -> bool {
+        self.dropping || (ready && self.window.room() > 0)
+    }
+
+    /// Gives bytes back to the window.
+    pub(super) fn acknowledge(&mut self, bytes: u64) {
+        self.window.acknowledge(bytes);
+    }
+
+    /// From now on what comes is read and dropped.
+    pub(super) fn drop_the_rest(&mut self) {
+        self.dropping = true;
+    }
+
+    /// Closes them. Whoever still writes gets SIGPIPE.
+    pub(super) fn close(&mut self) {
+        self.outputs.clear();
+    }
+
+    /// Bytes of stdout that the sink has been given.
+    pub(super) fn stdout_bytes(&self) -> u64 {
+        self.stdout
+    }
+
+    /// Bytes of stderr that the sink has been given.
+    pub(super) fn stderr_bytes(&self) -> u64 {
+        self.stderr
+    }
+
+    /// The number after that of the last chunk.
+    pub(super) fn next_seq(&self) -> u64 {
+        self.seq + 1
+    }
+
+    /// Adds what there is to wait for: data where `reads`, else only the end.
+    pub(super) fn add_to(&mut self, poll: &mut Poll, reads: bool) {
+        for (output, place) in &mut self.outputs {
+            let interest = output.interest(reads);
+            *place = interest.map(|(from, interest)| poll.add(from, interest));
+        }
+    }
+
+    /// Takes note of what a wait told.
+    pub(super) fn note(&mut self, poll: &Poll) {
+        for (output, place) in &mut self.outputs {
+            match place.map(|place| poll.ready(place)) {
+                Some(ready) if ready.any() => output.note(ready),
+                _ => *place = None,
+            }
+        }
+    }
+
+    /// Reads what the last wait told of and hands it over. Answers whether anything came.
+    pub(super) fn read(&mut self, sink: &mut impl Sink, waker: &Arc<Waker>) -> bool {
+        if self.outputs.iter().all(|(_, place)| place.is_none()) {
+            return false;
+        }
+        let mut came = false;
+        let mut buffer = buffers::take();
+        for index in 0..self.outputs.len() {
+            if self.outputs[index].1.is_none() {
+                continue;
+            }
+            // Several chunks in one turn, because a wait costs more than a chunk; not all there
+            // is, because orders and the other output wait meanwhile.
+            for _ in 0..CHUNKS_A_TURN {
+                let room = self.read_chunk(index, &mut buffer, sink, waker);
+                came = came || !buffer.is_empty();
+                if buffer.is_empty() || buffer.len() < room {
+                    break;
+                }
+            }
+        }
+        buffers::give(buffer);
+        came
+    }
+
+    /// Reads and hands over one chunk. Answers how long it might have been.
+    fn read_chunk(
+        &mut self,
+        index: usize,
+        buffer: &mut Vec<u8>,
+        sink: &mut impl Sink,
+        waker: &Arc<Waker>,
+    ) -> usize {
+        buffer.clear();
+        let room = match (self.dropping, self.window.room()) {
+            (true, _) => MAX_CHUNK,
+            (false, room) if room > 0 && sink.ready(waker) => room.min(MAX_CHUNK),
+            _ => return 0,
+        };
+        let (output, _) = &mut self.outputs[index];
+        output.read(buffer, room);
+        if !self.dropping && !buffer.is_empty() {
+            self.seq += 1;
+            *match output.stream {
+                Stream::Output => &mut self.stdout,
+                Stream::Stderr => &mut self.stderr,
+            } += buffer.len() as u64;
+            self.window.sent(buffer.len());
+            sink.output(output.stream, self.seq, buffer);
+        }
+        room
+    }
+}
 
 /// One of a child's outputs.
 pub(super) struct Output {
@@ -27,17 +168,8 @@ impl Output {
         Self { stream, from: Some(from), hung_up: false, grown: false }
     }
 
-    pub(super) fn stream(&self) -> Stream {
-        self.stream
-    }
-
-    /// Whether all has been read.
-    pub(super) fn ended(&self) -> bool {
-        self.from.is_none()
-    }
-
     /// What to wait for: data where `reads`, else only the end.
-    pub(super) fn interest(&self, reads: bool) -> Option<(BorrowedFd<'_>, Interest)> {
+    fn interest(&self, reads: bool) -> Option<(BorrowedFd<'_>, Interest)> {
         let from = self.from.as_ref()?;
         match (reads, self.hung_up) {
             (true, _) => Some((from.as_fd(), Interest::Read)),
@@ -48,7 +180,7 @@ impl Output {
 
     /// Takes note of what a wait told. The end is seen although nothing may be read at the
     /// moment; data that is still there then waits for its turn.
-    pub(super) fn note(&mut self, ready: Ready) {
+    fn note(&mut self, ready: Ready) {
         if ready.hung_up {
             self.hung_up = true;
             if self.from.as_ref().is_some_and(|from| sys::fd::readable_bytes(from.as_fd()) == 0) {
@@ -57,10 +189,9 @@ impl Output {
         }
     }
 
-    /// Reads one chunk of at most `limit` bytes into `buffer`. Nothing read and not ended means
-    /// that there is nothing at the moment.
-    pub(super) fn read(&mut self, buffer: &mut Vec<u8>, limit: usize) {
-        buffer.clear();
+    /// Reads one chunk of at most `limit` bytes into the empty `buffer`. Nothing read and not
+    /// ended means that there is nothing at the moment.
+    fn read(&mut self, buffer: &mut Vec<u8>, limit: usize) {
         let Some(from) = &self.from else { return };
         match sys::fd::read_into(from.as_fd(), buffer, limit.min(MAX_CHUNK)) {
             Ok(0) => self.from = None,
@@ -80,30 +211,30 @@ impl Output {
 
 /// Bytes that may be sent before the host acknowledges some.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+struct Window {
     limit: Option<u64>,
     owed: u64,
 }
 
 impl Window {
-    pub(super) fn new(limit: Option<u64>) -> Self {
+    fn new(limit: Option<u64>) -> Self {
         Self { limit, owed: 0 }
     }
 
     /// How many bytes it lets through now.
-    pub(super) fn room(&self) -> usize {
+    fn room(&self) -> usize {
         let room = self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.owed));
         usize::try_from(room).unwrap_or(usize::MAX)
     }
 
-    pub(super) fn sent(&mut self, bytes: usize) {
+    fn sent(&mut self, bytes: usize) {
         if self.limit.is_some() {
             self.owed = self.owed.saturating_add(bytes as u64);
         }
     }
 
     /// More than is owed is ignored.
-    pub(super) fn acknowledge(&mut self, bytes: u64) {
+    fn acknowledge(&mut self, bytes: u64) {
         self.owed = self.owed.saturating_sub(bytes);
     }
 }

@@ -14,12 +14,10 @@ use std::time::Instant;
 use super::command::{Command, Input, Started};
 use super::deadlines::{Deadlines, take_due};
 use super::mailbox::{Mailbox, Order};
-use super::output::{Output, Window};
+use super::output::Outputs;
 use super::stdin::Stdin;
-use super::{Ending, Sink, Stream, Terms};
-use crate::buffers;
+use super::{Ending, Sink, Terms};
 use crate::error::{Error, ErrorKind};
-use crate::protocol::MAX_CHUNK;
 use crate::sync::lock;
 use crate::sys;
 use crate::sys::child::{Group, Status};
@@ -28,8 +26,6 @@ use crate::sys::signal;
 
 /// A worker's stack: it formats messages and lends 32 KiB to the child it starts.
 const STACK: usize = 256 * 1024;
-/// How many chunks of one output are read before the thread looks at anything else.
-const CHUNKS_A_TURN: usize = 8;
 
 pub(super) fn start<S: Sink>(command: Command, terms: Terms, mailbox: Arc<Mailbox>, sink: S) {
     let name = command.name.clone();
@@ -72,38 +68,21 @@ struct Worker<'a> {
     group: Group,
     stdin: Stdin,
     has_terminal: bool,
-    outputs: Vec<Output>,
-    window: Window,
+    outputs: Outputs,
     deadlines: Deadlines,
     start: Instant,
     status: Option<Status>,
+    reaped: bool,
     timed_out: bool,
     /// The host has signalled it.
     killed: bool,
-    /// Signals it has been sent, by the host or because its time was up.
-    sent: Vec<i32>,
+    /// Signals it has been sent, by the host or because its time was up: a bit for each number.
+    sent: u128,
     /// It is over and waits for the sink to take that in.
     over: bool,
-    /// What cannot be admitted any more is read and dropped.
-    dropping: bool,
     /// The connection has ended: nobody is told anything.
     abandoned: bool,
-    counts: Counts,
     poll: Poll,
-}
-
-#[derive(Default)]
-struct Counts {
-    stdout: u64,
-    stderr: u64,
-    seq: u64,
-}
-
-/// What a wait can tell, by place in the poll set.
-struct Places {
-    exit: Option<usize>,
-    stdin: Option<usize>,
-    outputs: [Option<usize>; 2],
 }
 
 impl<'a> Worker<'a> {
@@ -125,40 +104,35 @@ impl<'a> Worker<'a> {
             group,
             stdin: Stdin::new(stdin, has_terminal, Arc::clone(mailbox)),
             has_terminal,
-            outputs,
-            window: Window::new(terms.window),
+            outputs: Outputs::new(outputs, terms.window),
             deadlines: Deadlines::new(&terms, start),
             start,
             status: None,
+            reaped: false,
             timed_out: false,
             killed: false,
-            sent: Vec::new(),
+            sent: 0,
             over: false,
-            dropping: false,
             abandoned: false,
-            counts: Counts::default(),
             poll: Poll::default(),
         })
     }
 
     fn run(&mut self, sink: &mut impl Sink) {
         self.run_until_over(sink);
-        let reaped = self.over && self.status.is_some();
-        if reaped {
-            sys::child::reap(self.pid);
-        }
+        self.reap();
         self.stdin.close();
         // From here on no order is taken: an id is free again before the host learns that.
         self.mailbox.close();
         // So is its place, where nothing of it is left: the host may start the next at once.
-        let leaves_nothing = self.leaves_nothing(reaped);
+        let leaves_nothing = self.leaves_nothing();
         if leaves_nothing {
             sink.gone(self.remaining());
         }
         if !self.abandoned {
             sink.ended(&self.ending());
         }
-        self.linger(reaped, sink);
+        self.linger(sink);
         if !leaves_nothing {
             sink.gone(self.remaining());
         }
@@ -175,21 +149,28 @@ impl<'a> Worker<'a> {
             if self.abandoned || (self.over && ready) {
                 return;
             }
-            let reads = self.dropping || (ready && self.window.room() > 0);
-            let waits_for_output = self.outputs.iter().any(|output| !output.ended());
-            self.deadlines.hold_back(!reads && waits_for_output, now);
-            let places = self.wait(reads);
-            if reads {
-                self.read_outputs(&places, sink);
+            let reads = self.outputs.admits(ready);
+            let held_back = !reads && !self.outputs.ended();
+            self.deadlines.hold_back(held_back, now);
+            self.wait(reads);
+            if reads && self.outputs.read(sink, self.mailbox.waker()) {
+                self.deadlines.heard(Instant::now());
             }
         }
     }
 
     fn is_over(&self, now: Instant) -> bool {
-        let all_read = self.outputs.iter().all(Output::ended);
         let exited = self.status.is_some();
-        (exited && (all_read || self.deadlines.drained(now)))
+        (exited && (self.outputs.ended() || self.deadlines.drained(now)))
             || self.deadlines.give_up.is_some_and(|give_up| now >= give_up)
+    }
+
+    /// Takes it off the process table, if its exit has been seen.
+    fn reap(&mut self) {
+        if self.status.is_some() && !self.reaped {
+            sys::child::reap(self.pid);
+            self.reaped = true;
+        }
     }
 
     fn obey(&mut self) {
@@ -198,7 +179,7 @@ impl<'a> Worker<'a> {
             self.group.signal(signal::KILL);
             return;
         }
-        self.window.acknowledge(self.mailbox.take_acknowledged());
+        self.outputs.acknowledge(self.mailbox.take_acknowledged());
         for order in self.mailbox.take_orders() {
             match order {
                 Order::Write { bytes, eof, reply } => {
@@ -221,7 +202,7 @@ impl<'a> Worker<'a> {
 
     fn signal(&mut self, signal: i32, now: Instant) {
         self.group.signal(signal);
-        self.sent.push(signal);
+        self.sent |= bit(signal);
         if signal == signal::KILL {
             self.deadlines.kill = None;
             self.deadlines.start_admission(now);
@@ -249,12 +230,12 @@ impl<'a> Worker<'a> {
             self.signal(signal::KILL, now);
         }
         if take_due(&mut self.deadlines.admission, now) {
-            self.dropping = true;
+            self.outputs.drop_the_rest();
         }
     }
 
     /// Waits for something to happen and takes note of the exit and of room in stdin.
-    fn wait(&mut self, reads: bool) -> Places {
+    fn wait(&mut self, reads: bool) {
         self.poll.clear();
         let woken = self.poll.add(self.mailbox.waker().as_fd(), Interest::Read);
         let exit = match (self.status, self.group.leader()) {
@@ -263,11 +244,7 @@ impl<'a> Worker<'a> {
         };
         let stdin = self.stdin.wants_room();
         let stdin = stdin.map(|stdin| self.poll.add(stdin, Interest::Write));
-        let mut outputs = [None; 2];
-        for (output, place) in self.outputs.iter().zip(&mut outputs) {
-            let interest = output.interest(reads);
-            *place = interest.map(|(from, interest)| self.poll.add(from, interest));
-        }
+        self.outputs.add_to(&mut self.poll, reads);
         // What is over waits for the sink alone, and for a SIGKILL that is still to follow.
         let deadline = if self.over { self.deadlines.kill } else { self.deadlines.next() };
         if self.poll.wait(deadline).is_err() {
@@ -277,23 +254,12 @@ impl<'a> Worker<'a> {
         if self.poll.ready(woken).any() {
             self.mailbox.waker().reset();
         }
-        let places = Places { exit, stdin, outputs };
-        self.take_note(&places);
-        places
-    }
-
-    fn take_note(&mut self, places: &Places) {
-        for (output, place) in self.outputs.iter_mut().zip(places.outputs) {
-            if let Some(place) = place {
-                output.note(self.poll.ready(place));
-            }
-        }
-        if places.stdin.is_some_and(|place| self.poll.ready(place).any()) {
+        self.outputs.note(&self.poll);
+        if stdin.is_some_and(|place| self.poll.ready(place).any()) {
             self.stdin.advance();
         }
-        let told = places.exit.map(|place| self.poll.ready(place).any());
         // Without a pidfd a thread waits and wakes this one, so every wake may be the exit.
-        if self.status.is_none() && told.unwrap_or(true) {
+        if self.status.is_none() && exit.is_none_or(|place| self.poll.ready(place).any()) {
             self.status = sys::child::exited(self.pid).unwrap_or(None);
             if let Some(status) = self.status {
                 self.note_exit(status);
@@ -307,61 +273,9 @@ impl<'a> Worker<'a> {
         self.deadlines.start_drain(now);
         // What was asked to end, and did, has had its time; what caught the signal and ended by
         // itself has all the time of a natural end.
-        if matches!(status, Status::Signaled(signal) if self.sent.contains(&signal)) {
+        if matches!(status, Status::Signaled(signal) if self.sent & bit(signal) != 0) {
             self.deadlines.start_admission(now);
         }
-    }
-
-    fn read_outputs(&mut self, places: &Places, sink: &mut impl Sink) {
-        let mut buffer = None;
-        for (index, place) in places.outputs.into_iter().enumerate() {
-            if !place.is_some_and(|place| self.poll.ready(place).any()) {
-                continue;
-            }
-            let buffer = buffer.get_or_insert_with(buffers::take);
-            // Several chunks in one turn, because a wait costs more than a chunk; not all there
-            // is, because orders and the other output wait meanwhile.
-            for _ in 0..CHUNKS_A_TURN {
-                let took_all = self.read_chunk(index, buffer, sink);
-                if took_all {
-                    break;
-                }
-            }
-        }
-        if let Some(buffer) = buffer {
-            buffers::give(buffer);
-        }
-    }
-
-    /// Reads and hands over one chunk. Answers whether that is all for now.
-    fn read_chunk(&mut self, index: usize, buffer: &mut Vec<u8>, sink: &mut impl Sink) -> bool {
-        let open = self.dropping || sink.ready(self.mailbox.waker());
-        let room = if self.dropping { MAX_CHUNK } else { self.window.room().min(MAX_CHUNK) };
-        if !open || room == 0 {
-            return true;
-        }
-        let output = &mut self.outputs[index];
-        output.read(buffer, room);
-        if buffer.is_empty() {
-            return true;
-        }
-        let stream = output.stream();
-        self.deadlines.heard(Instant::now());
-        if !self.dropping {
-            self.hand_over(stream, buffer, sink);
-        }
-        buffer.len() < room
-    }
-
-    fn hand_over(&mut self, stream: Stream, chunk: &[u8], sink: &mut impl Sink) {
-        self.counts.seq += 1;
-        let count = match stream {
-            Stream::Output => &mut self.counts.stdout,
-            Stream::Stderr => &mut self.counts.stderr,
-        };
-        *count += chunk.len() as u64;
-        self.window.sent(chunk.len());
-        sink.output(stream, self.counts.seq, chunk);
     }
 
     fn ending(&self) -> Ending {
@@ -369,10 +283,10 @@ impl<'a> Worker<'a> {
             status: self.status,
             timed_out: self.timed_out,
             killed: self.killed,
-            output_held: !self.outputs.iter().all(Output::ended),
-            stdout_bytes: self.counts.stdout,
-            stderr_bytes: self.counts.stderr,
-            seq: self.counts.seq + 1,
+            output_held: !self.outputs.ended(),
+            stdout_bytes: self.outputs.stdout_bytes(),
+            stderr_bytes: self.outputs.stderr_bytes(),
+            seq: self.outputs.next_seq(),
             duration: self.start.elapsed(),
         }
     }
@@ -380,41 +294,31 @@ impl<'a> Worker<'a> {
     /// What is left to do when the host has been told, or has gone: to reap what could not be
     /// reaped in time, to carry out a SIGKILL that is still due, and to read and drop what
     /// descendants write, so that they do not die of SIGPIPE; and to see the last word off.
-    fn linger(&mut self, reaped: bool, sink: &mut impl Sink) {
-        let mut reaped = reaped;
-        self.dropping = true;
+    fn linger(&mut self, sink: &mut impl Sink) {
+        self.outputs.drop_the_rest();
         self.deadlines.keep_only_kill();
         loop {
             if self.mailbox.has_ended() {
                 self.group.signal(signal::KILL);
-                self.outputs.clear();
+                self.outputs.close();
                 self.deadlines.kill = None;
             }
             if take_due(&mut self.deadlines.kill, Instant::now()) {
                 self.group.signal(signal::KILL);
             }
-            if !reaped && self.status.is_some() {
-                sys::child::reap(self.pid);
-                reaped = true;
-            }
-            if self.leaves_nothing(reaped) && sink.ready(self.mailbox.waker()) {
+            self.reap();
+            if self.leaves_nothing() && sink.ready(self.mailbox.waker()) {
                 return;
             }
-            let places = self.wait(true);
-            let mut buffer = buffers::take();
-            for (output, place) in self.outputs.iter_mut().zip(places.outputs) {
-                if place.is_some_and(|place| self.poll.ready(place).any()) {
-                    output.read(&mut buffer, MAX_CHUNK);
-                }
-            }
-            buffers::give(buffer);
+            self.wait(true);
+            self.outputs.read(sink, self.mailbox.waker());
         }
     }
 
     /// Whether there is nothing left that this thread has to wait for.
-    fn leaves_nothing(&self, reaped: bool) -> bool {
+    fn leaves_nothing(&self) -> bool {
         let kill_is_due = self.deadlines.kill.is_some() && self.group.is_alive();
-        reaped && !kill_is_due && self.outputs.iter().all(Output::ended)
+        self.reaped && !kill_is_due && self.outputs.ended()
     }
 
     /// The group, if it has members that outlive the process.
@@ -422,6 +326,20 @@ impl<'a> Worker<'a> {
         let gone = Group::new(self.pid, None);
         self.group.is_alive().then(|| std::mem::replace(&mut self.group, gone))
     }
+}
+
+/// Also when a fault has ended the thread: no child without an owner, and no zombie.
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.group.signal(signal::KILL);
+            sys::child::reap(self.pid);
+        }
+    }
+}
+
+fn bit(signal: i32) -> u128 {
+    u32::try_from(signal).ok().and_then(|signal| 1_u128.checked_shl(signal)).unwrap_or(0)
 }
 
 /// Where the kernel has no pidfd: a thread that waits for the exit and wakes the worker, which

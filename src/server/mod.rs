@@ -1,13 +1,15 @@
 //! The server: which connection. It listens, gives each connection a thread of its own, and ends
 //! them all when it is told to.
 
+mod connection;
 mod listener;
 mod registry;
 mod responder;
 mod session;
 mod sink;
 
-pub(crate) use listener::{Server, serve_stdio};
+pub(crate) use connection::serve_stdio;
+pub(crate) use listener::Server;
 #[cfg(fuzzing)]
 pub(crate) use session::Session;
 

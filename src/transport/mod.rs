@@ -6,9 +6,11 @@
 pub(crate) mod http;
 mod outbox;
 pub(crate) mod stdio;
+mod writer;
 pub(crate) mod ws;
 
-pub(crate) use outbox::{Framing, Lane, Outbox, SharedSocket, message};
+pub(crate) use outbox::{Lane, Outbox, message};
+pub(crate) use writer::{Framing, SharedSocket};
 
 use std::time::{Duration, Instant};
 

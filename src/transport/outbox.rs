@@ -7,20 +7,18 @@
 //! output. What must come after output (an exec's answer, an exit) goes through the output lane.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Write};
-use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select};
+use crossbeam_channel::{Sender, TrySendError, bounded};
 
+use super::writer::{Framing, Target, Writer};
 use super::ws;
-use crate::buffers;
 use crate::sync::lock;
-use crate::sys::poll::{Interest, Waker, wait_for};
+use crate::sys::poll::Waker;
 
 /// Items in the output lane: 16 chunks of 64 KiB are enough to keep the writer busy while a
 /// producer is woken, and bound what a host that does not read costs.
@@ -29,52 +27,8 @@ const OUTPUT_LANE: usize = 16;
 /// before it takes the next message. Answers to requests in flight come on top; those are
 /// bounded by the limit on requests in flight.
 const CONTROL_HIGH_WATER: usize = 256;
-/// At most this much is given to one write.
-const BATCH_BYTES: usize = 512 * 1024;
-const BATCH_ITEMS: usize = 64;
 /// Room before each message for the longest WebSocket header: 10 bytes, and 4 of mask.
 pub(super) const HEADROOM: usize = 14;
-
-/// A stream's sending side.
-pub(crate) trait Target: Write + AsFd + Send {}
-impl Target for SharedSocket {}
-impl Target for std::os::unix::net::UnixStream {}
-impl Target for std::fs::File {}
-
-/// The sending side of a socket of which others hold the receiving side, or a hand on the brake:
-/// one descriptor for all of them.
-pub(crate) struct SharedSocket(pub(crate) Arc<TcpStream>);
-
-impl Write for SharedSocket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.as_ref().write(bytes)
-    }
-
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.as_ref().write_vectored(slices)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl AsFd for SharedSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-/// How messages are told apart on the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
-    /// WebSocket text frames, as a server sends them.
-    WebSocketServer,
-    /// The same as a client sends them: masked.
-    WebSocketClient,
-    /// A line each.
-    Lines,
-}
 
 /// Starts a message: a buffer that already has room for the frame's header. Whoever builds the
 /// message appends its text.
@@ -84,7 +38,7 @@ pub(crate) fn message(mut buffer: Vec<u8>) -> Vec<u8> {
     buffer
 }
 
-enum Item {
+pub(super) enum Item {
     /// From [`message`].
     Message(Vec<u8>),
     /// Bytes of the transport's own: a pong, a ping.
@@ -99,7 +53,7 @@ enum Item {
 
 /// Who waits for room in the output lane, in order.
 #[derive(Default)]
-struct Waiters {
+pub(super) struct Waiters {
     count: AtomicUsize,
     queue: Mutex<VecDeque<Arc<Waiter>>>,
 }
@@ -117,7 +71,7 @@ impl Waiters {
         }
     }
 
-    fn wake(&self, most: usize) {
+    pub(super) fn wake(&self, most: usize) {
         for _ in 0..most.min(self.count.load(Ordering::Acquire)) {
             let Some(waiter) = lock(&self.queue).pop_front() else { return };
             self.count.fetch_sub(1, Ordering::Release);
@@ -153,21 +107,13 @@ impl Outbox {
         let (control, control_items) = crossbeam_channel::unbounded();
         let (output, output_items) = bounded(OUTPUT_LANE);
         let waiters = Arc::new(Waiters::default());
-        let mut writer = Writer {
-            target,
-            framing,
-            control: control_items,
-            output: output_items,
-            waiters: Arc::clone(&waiters),
-            batch: Vec::new(),
-            barriers: Vec::new(),
-            last: false,
-        };
+        let mut writer =
+            Writer::new(target, framing, control_items, output_items, Arc::clone(&waiters));
         let write = move || {
             if writer.run().is_err() {
                 on_failure();
             }
-            let waiters = Arc::clone(&writer.waiters);
+            let waiters = writer.waiters();
             drop(writer);
             // With the receivers gone every lane takes everything.
             waiters.wake(usize::MAX);
@@ -268,130 +214,4 @@ impl Lane {
         }
         true
     }
-}
-
-struct Writer {
-    target: Box<dyn Target>,
-    framing: Framing,
-    control: Receiver<Item>,
-    output: Receiver<Item>,
-    waiters: Arc<Waiters>,
-    /// Frames to write, and where each starts in its buffer.
-    batch: Vec<(Vec<u8>, usize)>,
-    barriers: Vec<Sender<()>>,
-    last: bool,
-}
-
-impl Writer {
-    fn run(&mut self) -> io::Result<()> {
-        while self.collect() {
-            write_all(self.target.as_mut(), &self.batch)?;
-            for (buffer, _) in self.batch.drain(..) {
-                buffers::give(buffer);
-            }
-            for barrier in self.barriers.drain(..) {
-                let _ = barrier.send(());
-            }
-            if self.last {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits for something to write and takes what is there. `false` when nothing will come.
-    fn collect(&mut self) -> bool {
-        if self.output.is_empty() {
-            // Whoever was woken for room and did not use it must not leave the others waiting.
-            self.waiters.wake(usize::MAX);
-        }
-        let mut taken = 0;
-        let first = select! {
-            recv(self.control) -> item => item.map(|item| (item, false)),
-            recv(self.output) -> item => item.map(|item| (item, true)),
-        };
-        let Ok((item, is_output)) = first else { return false };
-        let mut bytes = 0;
-        let mut next = Some((item, is_output));
-        while let Some((item, is_output)) = next {
-            if is_output {
-                taken += 1;
-                while let Ok(item) = self.control.try_recv() {
-                    bytes += self.add(item);
-                }
-            }
-            bytes += self.add(item);
-            let full = self.last || bytes >= BATCH_BYTES || self.batch.len() >= BATCH_ITEMS;
-            next = if full { None } else { self.try_next() };
-        }
-        self.waiters.wake(taken);
-        true
-    }
-
-    fn try_next(&self) -> Option<(Item, bool)> {
-        let control = self.control.try_recv().map(|item| (item, false));
-        control.or_else(|_| self.output.try_recv().map(|item| (item, true))).ok()
-    }
-
-    fn add(&mut self, item: Item) -> usize {
-        if self.last {
-            return 0;
-        }
-        let (buffer, start) = match item {
-            Item::Message(buffer) => self.framing.seal(buffer),
-            Item::Raw(bytes) => (bytes, 0),
-            Item::Last(bytes) => {
-                self.last = true;
-                (bytes, 0)
-            }
-            Item::Barrier(sender) => {
-                self.barriers.push(sender);
-                return 0;
-            }
-            Item::Stop => {
-                self.last = true;
-                return 0;
-            }
-        };
-        let size = buffer.len() - start;
-        self.batch.push((buffer, start));
-        size
-    }
-}
-
-impl Framing {
-    /// Completes a message's frame; answers where it starts.
-    fn seal(self, mut buffer: Vec<u8>) -> (Vec<u8>, usize) {
-        let start = match self {
-            Self::WebSocketServer => ws::write_header(&mut buffer, None),
-            Self::WebSocketClient => ws::write_header(&mut buffer, Some(ws::new_mask())),
-            Self::Lines => {
-                buffer.push(b'\n');
-                HEADROOM
-            }
-        };
-        (buffer, start)
-    }
-}
-
-/// Writes all frames with as few calls as it takes, and waits where the stream, which may have
-/// been made non-blocking by whoever shares it, has no room.
-fn write_all(target: &mut dyn Target, batch: &[(Vec<u8>, usize)]) -> io::Result<()> {
-    let mut slices: Vec<IoSlice<'_>> =
-        batch.iter().map(|(buffer, start)| IoSlice::new(&buffer[*start..])).collect();
-    let mut slices = slices.as_mut_slice();
-    // Empty frames would make a write of nothing look like a closed stream.
-    IoSlice::advance_slices(&mut slices, 0);
-    while !slices.is_empty() {
-        match target.write_vectored(slices) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => IoSlice::advance_slices(&mut slices, count),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                wait_for(target.as_fd(), Interest::Write, None)?;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    target.flush()
 }

@@ -1,0 +1,168 @@
+//! One connection from its first byte to its last.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tungstenite::protocol::Role;
+
+use super::Config;
+use super::listener::Opened;
+use super::session::Session;
+use crate::environment::LocalExecEnvironment;
+use crate::error::{Error, Result};
+use crate::log;
+use crate::sys;
+use crate::sys::poll::Waker;
+use crate::transport::http::{self, Route};
+use crate::transport::stdio::LineSource;
+use crate::transport::{End, Framing, Outbox, Patience, SharedSocket, ws};
+
+/// How long the last frame may take to be written.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// One accepted connection.
+pub(super) struct Connection {
+    pub(super) config: Arc<Config>,
+    pub(super) environment: Arc<LocalExecEnvironment>,
+    pub(super) opened: Opened,
+    pub(super) peer: SocketAddr,
+}
+
+impl Connection {
+    /// Serves it from its first byte to its last.
+    pub(super) fn serve(mut self, socket: &Arc<TcpStream>) {
+        // Accepted sockets are blocking on Linux and inherit the listener's mode elsewhere.
+        let prepared = socket.set_nonblocking(false).and_then(|()| socket.set_nodelay(true));
+        let head = prepared.and_then(|()| http::read_head(socket));
+        let (route, rest) = match head {
+            Ok(Ok(head)) => (http::route(&head.bytes, &self.config.access), head.rest),
+            Ok(Err(answer)) => (answer, Vec::new()),
+            Err(error) => {
+                return log::debug("no request", &[("peer", &self.peer), ("why", &error)]);
+            }
+        };
+        let route = match route {
+            Route::Upgrade { .. } if !self.opened.admit(self.config.max_connections) => {
+                http::too_many_connections()
+            }
+            route => route,
+        };
+        match route {
+            Route::Answer { response, status } => {
+                let level = if status == 200 { log::Level::Debug } else { log::Level::Info };
+                log::event(level, "answered", &[("peer", &self.peer), ("status", &status)]);
+                let mut stream = socket.as_ref();
+                if stream.write_all(response.as_bytes()).is_ok() {
+                    linger(socket);
+                }
+            }
+            Route::Upgrade { response } => {
+                if let Err(error) = self.converse(socket, &response, rest) {
+                    log::info("connection failed", &[("peer", &self.peer), ("why", &error)]);
+                }
+            }
+        }
+    }
+
+    fn converse(&self, socket: &Arc<TcpStream>, response: &str, rest: Vec<u8>) -> io::Result<()> {
+        socket.as_ref().write_all(response.as_bytes())?;
+        let waken = Arc::clone(socket);
+        let on_failure = move || drop(waken.shutdown(Shutdown::Both));
+        let target = Box::new(SharedSocket(Arc::clone(socket)));
+        let (outbox, writer) = Outbox::start(target, Framing::WebSocketServer, on_failure)?;
+        let patience = Patience::new(self.config.peer_timeout);
+        let halves = ws::Halves::new(Arc::clone(socket), outbox.clone(), patience)?;
+        let config = ws::config(ws::SERVER_READ_BUFFER, self.config.max_message_bytes);
+        let mut source = ws::WsSource::new(halves, rest, Role::Server, config);
+        let session = Session::new(&self.config, &self.environment, outbox.clone());
+        let number = session.number();
+        log::info("connected", &[("connection", &number), ("peer", &self.peer)]);
+        let start = Instant::now();
+        let mut end = session.run(&mut source);
+        if self.opened.connections.is_stopping() {
+            end = End::Stopped;
+        }
+        let close = match &end {
+            End::Closed | End::Lost(_) | End::Silent => None,
+            End::Offence(code, reason) => Some(ws::close_frame(*code, reason)),
+            End::Stopped => Some(ws::close_frame(1001, "the server stops")),
+        };
+        let says_goodbye = close.is_some();
+        match close {
+            Some(close) => outbox.last(close),
+            None => outbox.stop(),
+        }
+        // Whatever still waits to be written after this, the peer does not read.
+        if outbox.flush(FAREWELL) && says_goodbye {
+            linger(socket);
+        }
+        let _ = socket.shutdown(Shutdown::Both);
+        let _ = writer.join();
+        let why = describe(&end);
+        let duration = start.elapsed().as_millis();
+        let fields: &[log::Field<'_>] =
+            &[("connection", &number), ("why", &why), ("durationMs", &duration)];
+        log::info("disconnected", fields);
+        Ok(())
+    }
+}
+
+fn describe(end: &End) -> String {
+    match end {
+        End::Closed => "the peer closed it".to_owned(),
+        End::Lost(why) => why.clone(),
+        End::Silent => "the peer was silent for too long".to_owned(),
+        End::Offence(code, reason) => format!("{reason} ({code})"),
+        End::Stopped => "the server stops".to_owned(),
+    }
+}
+
+/// Waits a moment for the peer to close, reading and dropping what it still sends: a socket
+/// closed with unread bytes is reset, and the peer may lose what it was told last.
+fn linger(socket: &TcpStream) {
+    let deadline = Instant::now() + FAREWELL;
+    let _ = socket.shutdown(Shutdown::Write);
+    let mut dropped = [0_u8; 4096];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || socket.set_read_timeout(Some(left)).is_err() {
+            return;
+        }
+        match (&*socket).read(&mut dropped) {
+            Ok(0) => return,
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return,
+            _ => {}
+        }
+    }
+}
+
+/// Serves one peer on stdin and stdout until stdin ends or `stop` is woken.
+///
+/// # Errors
+/// A closed stdin or stdout.
+pub(crate) fn serve_stdio(
+    config: Config,
+    environment: LocalExecEnvironment,
+    stop: &Arc<Waker>,
+) -> Result<()> {
+    let what = |name: &'static str| {
+        move |error: io::Error| Error::io(&error, format!("cannot speak on {name}"))
+    };
+    let input = sys::fd::duplicate_standard(0).map_err(what("stdin"))?;
+    let output = sys::fd::duplicate_standard(1).map_err(what("stdout"))?;
+    let target = Box::new(std::fs::File::from(output));
+    let gone = Arc::clone(stop);
+    // Nobody reads what is answered: that is the end, too.
+    let (outbox, _writer) =
+        Outbox::start(target, Framing::Lines, move || gone.wake()).map_err(what("stdout"))?;
+    let patience = Patience::new(config.peer_timeout);
+    let mut source = LineSource::new(input, Arc::clone(stop), patience, config.max_message_bytes);
+    let session = Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone());
+    let end = session.run(&mut source);
+    outbox.stop();
+    // The process is about to exit; a peer that does not read cannot hold it up.
+    outbox.flush(FAREWELL);
+    log::info("disconnected", &[("why", &describe(&end))]);
+    Ok(())
+}

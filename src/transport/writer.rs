@@ -1,0 +1,202 @@
+//! The writer thread: takes what waits in the two lanes, a batch at a time, and writes it.
+
+use std::io::{self, IoSlice, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, select};
+
+use super::outbox::{HEADROOM, Item, Waiters};
+use super::ws;
+use crate::buffers;
+use crate::sys::poll::{Interest, wait_for};
+
+/// At most this much is given to one write.
+const BATCH_BYTES: usize = 512 * 1024;
+const BATCH_ITEMS: usize = 64;
+
+/// A stream's sending side.
+pub(crate) trait Target: Write + AsFd + Send {}
+impl Target for SharedSocket {}
+impl Target for std::os::unix::net::UnixStream {}
+impl Target for std::fs::File {}
+
+/// The sending side of a socket of which others hold the receiving side, or a hand on the brake:
+/// one descriptor for all of them.
+pub(crate) struct SharedSocket(pub(crate) Arc<TcpStream>);
+
+impl Write for SharedSocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.as_ref().write(bytes)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.as_ref().write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for SharedSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// How messages are told apart on the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// WebSocket text frames, as a server sends them.
+    WebSocketServer,
+    /// The same as a client sends them: masked.
+    WebSocketClient,
+    /// A line each.
+    Lines,
+}
+
+/// The thread that owns a stream's sending side.
+pub(super) struct Writer {
+    target: Box<dyn Target>,
+    framing: Framing,
+    control: Receiver<Item>,
+    output: Receiver<Item>,
+    waiters: Arc<Waiters>,
+    /// Frames to write, and where each starts in its buffer.
+    batch: Vec<(Vec<u8>, usize)>,
+    barriers: Vec<Sender<()>>,
+    last: bool,
+}
+
+impl Writer {
+    pub(super) fn new(
+        target: Box<dyn Target>,
+        framing: Framing,
+        control: Receiver<Item>,
+        output: Receiver<Item>,
+        waiters: Arc<Waiters>,
+    ) -> Self {
+        let (batch, barriers) = (Vec::new(), Vec::new());
+        Self { target, framing, control, output, waiters, batch, barriers, last: false }
+    }
+
+    /// Who waits for room in the output lane.
+    pub(super) fn waiters(&self) -> Arc<Waiters> {
+        Arc::clone(&self.waiters)
+    }
+
+    /// Writes until it is told to stop, or a write fails.
+    pub(super) fn run(&mut self) -> io::Result<()> {
+        while self.collect() {
+            write_all(self.target.as_mut(), &self.batch)?;
+            for (buffer, _) in self.batch.drain(..) {
+                buffers::give(buffer);
+            }
+            for barrier in self.barriers.drain(..) {
+                let _ = barrier.send(());
+            }
+            if self.last {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for something to write and takes what is there. `false` when nothing will come.
+    fn collect(&mut self) -> bool {
+        if self.output.is_empty() {
+            // Whoever was woken for room and did not use it must not leave the others waiting.
+            self.waiters.wake(usize::MAX);
+        }
+        let mut taken = 0;
+        let first = select! {
+            recv(self.control) -> item => item.map(|item| (item, false)),
+            recv(self.output) -> item => item.map(|item| (item, true)),
+        };
+        let Ok((item, is_output)) = first else { return false };
+        let mut bytes = 0;
+        let mut next = Some((item, is_output));
+        while let Some((item, is_output)) = next {
+            if is_output {
+                taken += 1;
+                while let Ok(item) = self.control.try_recv() {
+                    bytes += self.add(item);
+                }
+            }
+            bytes += self.add(item);
+            let full = self.last || bytes >= BATCH_BYTES || self.batch.len() >= BATCH_ITEMS;
+            next = if full { None } else { self.try_next() };
+        }
+        self.waiters.wake(taken);
+        true
+    }
+
+    fn try_next(&self) -> Option<(Item, bool)> {
+        let control = self.control.try_recv().map(|item| (item, false));
+        control.or_else(|_| self.output.try_recv().map(|item| (item, true))).ok()
+    }
+
+    fn add(&mut self, item: Item) -> usize {
+        if self.last {
+            return 0;
+        }
+        let (buffer, start) = match item {
+            Item::Message(buffer) => self.framing.seal(buffer),
+            Item::Raw(bytes) => (bytes, 0),
+            Item::Last(bytes) => {
+                self.last = true;
+                (bytes, 0)
+            }
+            Item::Barrier(sender) => {
+                self.barriers.push(sender);
+                return 0;
+            }
+            Item::Stop => {
+                self.last = true;
+                return 0;
+            }
+        };
+        let size = buffer.len() - start;
+        self.batch.push((buffer, start));
+        size
+    }
+}
+
+impl Framing {
+    /// Completes a message's frame; answers where it starts.
+    fn seal(self, mut buffer: Vec<u8>) -> (Vec<u8>, usize) {
+        let start = match self {
+            Self::WebSocketServer => ws::write_header(&mut buffer, None),
+            Self::WebSocketClient => ws::write_header(&mut buffer, Some(ws::new_mask())),
+            Self::Lines => {
+                buffer.push(b'\n');
+                HEADROOM
+            }
+        };
+        (buffer, start)
+    }
+}
+
+/// Writes all frames with as few calls as it takes, and waits where the stream, which may have
+/// been made non-blocking by whoever shares it, has no room.
+fn write_all(target: &mut dyn Target, batch: &[(Vec<u8>, usize)]) -> io::Result<()> {
+    let mut slices: Vec<IoSlice<'_>> =
+        batch.iter().map(|(buffer, start)| IoSlice::new(&buffer[*start..])).collect();
+    let mut slices = slices.as_mut_slice();
+    // Empty frames would make a write of nothing look like a closed stream.
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match target.write_vectored(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => IoSlice::advance_slices(&mut slices, count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                wait_for(target.as_fd(), Interest::Write, None)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    target.flush()
+}
