@@ -14,7 +14,7 @@ run: all
 
 test: test-tools
 	$(CARGO) test --locked --doc
-	$(CARGO) test --locked --lib --test it
+	$(CARGO) test --locked --lib --test it -- --test-threads=6
 
 lint: lint-tools
 	$(CARGO) fmt --check

@@ -12,7 +12,19 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
+    step: Option<StartStep>,
     message: String,
+}
+
+/// What a process could not do on its way to run a program: one errno, such as `ENOENT`, means
+/// different things at each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartStep {
+    /// Enter the directory that it was to start in.
+    Cwd,
+    /// Become the program.
+    Exec,
 }
 
 /// What a caller can do something about. Each kind has one form on the wire.
@@ -72,6 +84,23 @@ const WIRE: &[(ErrorKind, i64, Option<&str>)] = &[
     (ErrorKind::Limit, SERVER_ERROR, Some("CELL_TA_EXEC_LIMIT")),
 ];
 
+impl StartStep {
+    /// Its name on the wire, `data.step`.
+    #[must_use]
+    pub fn wire(self) -> &'static str {
+        match self {
+            Self::Cwd => "cwd",
+            Self::Exec => "exec",
+        }
+    }
+
+    /// The step that came over the wire; `None` for one that this version does not know.
+    #[must_use]
+    pub fn from_wire(name: &str) -> Option<Self> {
+        [Self::Cwd, Self::Exec].into_iter().find(|step| step.wire() == name)
+    }
+}
+
 impl ErrorKind {
     /// The number on the wire, and `data.code`.
     #[must_use]
@@ -108,7 +137,12 @@ impl Error {
     /// A failure of that kind. The message is lower case, without a full stop, and names the
     /// thing and the reason.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, step: None, message: message.into() }
+    }
+
+    /// The same failure, at this step of a start.
+    pub(crate) fn at(self, step: Option<StartStep>) -> Self {
+        Self { step, ..self }
     }
 
     /// What the operating system refused: `what` names the attempt and the thing.
@@ -130,6 +164,12 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
+    }
+
+    /// Where a start failed, if that is what failed and the step is one to know.
+    #[must_use]
+    pub fn step(&self) -> Option<StartStep> {
+        self.step
     }
 
     /// The sentence for a person.

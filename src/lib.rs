@@ -26,4 +26,4 @@ mod sync;
 mod sys;
 mod transport;
 
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, StartStep};

@@ -3,9 +3,13 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::os::fd::AsFd;
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::sys::poll::{Interest, wait_for};
 
 /// How much is told, from least to most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,20 +65,55 @@ pub(crate) fn start(level: Level, format: Format) {
 /// A value of a field.
 pub(crate) type Field<'a> = (&'a str, &'a dyn std::fmt::Display);
 
-/// Logs one event.
+/// The first line of all, whatever the level: where the server listens.
+pub(crate) fn listening(url: &str) {
+    let line = match SETTINGS.get() {
+        Some((_, Format::Json)) => json(Level::Info, "listening", &[("url", &url)]),
+        _ => format!("ta: listening on {url}"),
+    };
+    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+}
+
+/// Logs one event. A log that nobody reads holds up nothing: lines that do not fit are dropped,
+/// and counted.
 pub(crate) fn event(level: Level, name: &str, fields: &[Field<'_>]) {
     let Some((most, format)) = SETTINGS.get() else { return };
     if level > *most {
         return;
     }
-    let mut line = match format {
-        Format::Text => text(level, name, fields),
-        Format::Json => json(level, name, fields),
+    let render = |level, name, fields: &[Field<'_>]| match format {
+        Format::Text => text(level, name, fields) + "\n",
+        Format::Json => json(level, name, fields) + "\n",
     };
-    line.push('\n');
-    // One write a line, so that lines of several threads do not mix. A stderr that has gone
-    // must not end the server.
-    let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    let line = render(level, name, fields);
+    let mut stderr = std::io::stderr().lock();
+    // A pipe that says it is writable has room for PIPE_BUF bytes, which is more than a line.
+    let room = wait_for(stderr.as_fd(), Interest::Write, Some(Duration::ZERO));
+    if !matches!(room, Ok(Some(ready)) if ready.writable) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let dropped = DROPPED.swap(0, Ordering::Relaxed);
+    let note = match dropped {
+        0 => String::new(),
+        _ => render(Level::Warn, "log lines dropped", &[("count", &dropped)]),
+    };
+    // One write, so that lines of several threads do not mix. A stderr that has gone must not
+    // end the server.
+    let _ = stderr.write_all((note + &line).as_bytes());
+}
+
+/// Lines for which stderr had no room.
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+/// A value is cut at so many characters: a line has a few of them, and must fit into PIPE_BUF.
+const LONGEST_VALUE: usize = 300;
+
+fn shown(value: &dyn std::fmt::Display) -> String {
+    let value = value.to_string();
+    match value.char_indices().nth(LONGEST_VALUE) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value,
+    }
 }
 
 pub(crate) fn warn(name: &str, fields: &[Field<'_>]) {
@@ -92,7 +131,7 @@ pub(crate) fn debug(name: &str, fields: &[Field<'_>]) {
 fn text(level: Level, name: &str, fields: &[Field<'_>]) -> String {
     let mut line = format!("ta: {level:?} {name}").to_lowercase().replacen("ta: info ", "ta: ", 1);
     for (key, value) in fields {
-        let value = value.to_string();
+        let value = shown(*value);
         let plain = !value.is_empty()
             && value.chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '=');
         // Quoted with escapes: what a peer has chosen cannot make up a line of its own.
@@ -111,7 +150,7 @@ fn json(level: Level, name: &str, fields: &[Field<'_>]) -> String {
         quoted(name)
     );
     for (key, value) in fields {
-        let _ = write!(line, ",{}:{}", quoted(key), quoted(&value.to_string()));
+        let _ = write!(line, ",{}:{}", quoted(key), quoted(&shown(*value)));
     }
     line.push('}');
     line

@@ -6,18 +6,27 @@ use std::process::ExitCode;
 
 use argh::TopLevelCommand;
 
+use super::run;
+
 /// Exit code for a command line or configuration that is wrong.
 pub(super) const USAGE: u8 = 2;
 
 /// Parses the command line; `Err` is the exit code where there is nothing to run.
-pub(super) fn parse<T: TopLevelCommand>(arguments: Vec<OsString>) -> Result<T, ExitCode> {
+pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<T, ExitCode> {
+    // `ta --help run` is `ta run --help`.
+    if arguments.len() > 2 && (arguments[1] == "--help" || arguments[1] == "-h") {
+        arguments.swap(1, 2);
+    }
     let mut texts = Vec::with_capacity(arguments.len());
+    // Its exit codes below 125 are those of commands.
+    let is_run = arguments.get(1).is_some_and(|first| first == "run");
+    let usage = if is_run { super::FAILED } else { USAGE };
     for argument in arguments {
         match argument.into_string() {
             Ok(text) => texts.push(text),
             Err(argument) => {
                 say_error(&format!("the argument {argument:?} is not UTF-8"));
-                return Err(ExitCode::from(USAGE));
+                return Err(ExitCode::from(usage));
             }
         }
     }
@@ -25,17 +34,29 @@ pub(super) fn parse<T: TopLevelCommand>(arguments: Vec<OsString>) -> Result<T, E
         say(&format!("ta {}\n", env!("CARGO_PKG_VERSION")));
         return Err(ExitCode::SUCCESS);
     }
-    let given = split_values(texts.iter().skip(1).map(String::as_str));
+    let words = texts.iter().skip(1).map(String::as_str);
+    let given = if is_run { split_options(words) } else { split_values(words) };
     T::from_args(&["ta"], &given).map_err(|exit| match exit.status {
         Ok(()) => {
             say(&exit.output);
             ExitCode::SUCCESS
         }
         Err(()) => {
-            say_error(exit.output.trim_end());
-            ExitCode::from(USAGE)
+            let message = without_queries(exit.output.trim_end(), &given);
+            let hint = if is_run { " (ta run --help tells what there is)" } else { "" };
+            say_error(&format!("{message}{hint}"));
+            ExitCode::from(usage)
         }
     })
+}
+
+/// A parser's message shows what it did not like, and the query of a URL may hold the token.
+fn without_queries(message: &str, given: &[&str]) -> String {
+    let shown = |message: String, word: &&str| match word.split_once('?') {
+        Some((before, _)) if before.contains("://") => message.replace(word, before),
+        _ => message,
+    };
+    given.iter().fold(message.to_owned(), shown)
 }
 
 /// `--name=value` becomes `--name value`, up to the first `--`.
@@ -51,6 +72,27 @@ fn split_values<'a>(arguments: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
             _ => split.push(argument),
         }
     }
+    split
+}
+
+/// The same for `ta run`, up to the command: that is what follows a `--`, or begins with the
+/// first word that is neither an option nor an option's value. And `-it` becomes `-i -t`.
+fn split_options<'a>(arguments: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut split = Vec::new();
+    let mut arguments = arguments.peekable();
+    split.extend(arguments.next());
+    while let Some(option) = arguments.next_if(|word| word.starts_with('-') && *word != "--") {
+        match option.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => split.extend([name, value]),
+            _ if run::SWITCHES.contains(&option) => split.push(option),
+            _ if matches!(option, "-it" | "-ti") => split.extend(["-i", "-t"]),
+            _ => {
+                split.push(option);
+                split.extend(arguments.next());
+            }
+        }
+    }
+    split.extend(arguments);
     split
 }
 
@@ -71,5 +113,22 @@ mod tests {
         let given = ["run", "--env=A=b", "-c", "x=y", "--", "--port=1", "z"];
         let expected = ["run", "--env", "A=b", "-c", "x=y", "--", "--port=1", "z"];
         assert_eq!(super::split_values(given.into_iter()), expected);
+        assert_eq!(super::split_options(given.into_iter()), expected);
+    }
+
+    #[test]
+    fn a_command_of_run_is_left_as_it_is() {
+        let split = |line: &'static str| super::split_options(line.split(' ')).join(" ");
+        assert_eq!(split("run --env=A=b ls --color=auto -it"), "run --env A=b ls --color=auto -it");
+        assert_eq!(split("run -it --cwd /=x -c --a=b"), "run -i -t --cwd /=x -c --a=b");
+        assert_eq!(split("run --tty ls --env=A"), "run --tty ls --env=A");
+        assert_eq!(split("run -i -- --env=A"), "run -i -- --env=A");
+    }
+
+    #[test]
+    fn a_message_shows_no_query() {
+        let message = "with value 'ws://h/exec?token=s': no";
+        let shown = super::without_queries(message, &["--exec", "ws://h/exec?token=s"]);
+        assert_eq!(shown, "with value 'ws://h/exec': no");
     }
 }

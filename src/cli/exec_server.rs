@@ -9,17 +9,18 @@ use std::time::Duration;
 use argh::FromArgs;
 
 use super::arguments::{USAGE, say, say_error};
+use super::token::{self, VARIABLE as TOKEN};
 use crate::environment::{LocalExecEnvironment, LocalOptions};
 use crate::error::{Error, Result};
 use crate::log::{self, Format, Level};
-use crate::server::{Config, Server, serve_stdio};
+use crate::server::{Config, Server, serve_stdio, wait_for_none};
 use crate::sys;
 use crate::sys::poll::Waker;
 use crate::sys::signal::{self, Signals};
 use crate::transport::http::{Access, Token};
 
-/// The variable that the token comes in.
-const TOKEN: &str = "TA_EXEC_TOKEN";
+/// How long the processes may take to be gone after a second signal.
+const HURRIED: Duration = Duration::from_secs(3);
 
 /// Serve this machine as an execution environment, over WebSocket or stdin/stdout.
 ///
@@ -123,7 +124,7 @@ impl ExecServer {
         let url = format!("ws://{}/exec", server.address().map_err(failed)?);
         let stopper = server.stopper(&stop);
         on_signal(signals, move || stopper.stop()).map_err(failed)?;
-        say_error(&format!("listening on {url}"));
+        log::listening(&url);
         if self.print_url {
             say(&format!("{url}\n"));
         }
@@ -132,8 +133,13 @@ impl ExecServer {
     }
 
     fn config(&self, access: Access) -> Result<Config> {
-        if self.peer_timeout == 0 {
-            return Err(Error::params("--peer-timeout must be at least 1"));
+        let counts = [
+            ("--peer-timeout", u64::from(self.peer_timeout)),
+            ("--max-processes", self.max_processes as u64),
+            ("--max-connections", self.max_connections as u64),
+        ];
+        if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return Err(Error::params(format!("{name} must be at least 1")));
         }
         if self.max_message_bytes < 1024 {
             return Err(Error::params("--max-message-bytes must be at least 1024"));
@@ -152,8 +158,8 @@ impl ExecServer {
             (Some(_), Some(_)) => {
                 return Err(Error::params(format!("{TOKEN} and --token-file are both given")));
             }
-            (Some(file), None) => Some(token_of_file(file)?),
-            (None, Some(value)) => Some(token_of_variable(value)?),
+            (Some(file), None) => Some(Token::new(token::of_file(file)?)),
+            (None, Some(value)) => Some(Token::new(token::of_variable(value)?)),
             (None, None) => None,
         };
         if token.is_none() && !self.no_auth && !self.stdio && !is_loopback(&self.host) {
@@ -167,45 +173,28 @@ impl ExecServer {
     }
 }
 
-fn token_of_variable(value: std::ffi::OsString) -> Result<Token> {
-    let value = value
-        .into_string()
-        .map_err(|_| Error::params(format!("the token in {TOKEN} is not UTF-8")))?;
-    if value.is_empty() {
-        return Err(Error::params(format!("{TOKEN} is set and empty")));
-    }
-    if value.trim() != value {
-        return Err(Error::params(format!("the token in {TOKEN} has white space around it")));
-    }
-    Ok(Token::new(value))
-}
-
-fn token_of_file(file: &PathBuf) -> Result<Token> {
-    let what = || format!("cannot read the token file {}", file.display());
-    let mut token = std::fs::read(file).map_err(|error| Error::io(&error, what()))?;
-    if token.ends_with(b"\n") {
-        token.pop();
-    }
-    if token.is_empty() {
-        return Err(Error::params(format!("the token file {} is empty", file.display())));
-    }
-    Ok(Token::new(token))
-}
-
 fn is_loopback(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     bare == "localhost"
         || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Calls `stop` at the first signal; a second one ends the process at once.
+/// Calls `stop` at the first signal. At a second one nobody's farewell is waited for any more,
+/// only what must not outlive the server; at a third not even that.
 fn on_signal(signals: Signals, stop: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let wait = move || {
         let Ok(first) = signals.wait() else { return };
         log::info("stopping", &[("signal", &signal::name(first))]);
         stop();
-        if let Ok(second) = signals.wait() {
-            signal::die_of(second);
+        if signals.wait().is_ok() {
+            let last = thread::Builder::new().name("exit".to_owned()).spawn(|| {
+                wait_for_none(HURRIED);
+                std::process::exit(0);
+            });
+            match (last, signals.wait()) {
+                (Ok(_), Ok(third)) => signal::die_of(third),
+                _ => std::process::exit(1),
+            }
         }
     };
     thread::Builder::new().name("signals".to_owned()).stack_size(64 * 1024).spawn(wait)?;

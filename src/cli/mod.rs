@@ -1,12 +1,18 @@
 //! The command line: one file per subcommand.
 
 mod arguments;
+mod duration;
 mod exec_server;
+mod run;
+mod token;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use argh::FromArgs;
+
+use crate::error::{Error, ErrorKind, StartStep};
+use crate::sys;
 
 /// Commands of coding agents, run where they belong.
 #[derive(FromArgs)]
@@ -20,6 +26,7 @@ struct Ta {
 #[argh(subcommand)]
 enum Command {
     ExecServer(exec_server::ExecServer),
+    Run(run::Run),
 }
 
 /// Runs the program with these arguments, its own name first.
@@ -27,6 +34,67 @@ enum Command {
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     match arguments::parse::<Ta>(arguments) {
         Ok(Ta { command: Command::ExecServer(command) }) => command.run(),
+        Ok(Ta { command: Command::Run(command) }) => command.run(),
         Err(code) => code,
+    }
+}
+
+/// `ta run` itself failed. This and the next two are what env(1), timeout(1) and docker answer
+/// too: exit codes of a command that runs others.
+const FAILED: u8 = 125;
+/// The command was found and could not be run.
+const NOT_EXECUTABLE: u8 = 126;
+/// The command was not found.
+const NOT_FOUND: u8 = 127;
+
+/// Says on one line why a command was not run to its end, and answers what that means to
+/// whoever called `ta run`.
+fn failed(error: &Error) -> ExitCode {
+    let message = match advice(error) {
+        Some(advice) => format!("{} ({advice})", error.message()),
+        None => error.message().to_owned(),
+    };
+    arguments::say_error(&message.lines().map(str::trim).collect::<Vec<_>>().join(" "));
+    ExitCode::from(code(error))
+}
+
+fn code(error: &Error) -> u8 {
+    match (error.kind(), error.step()) {
+        (ErrorKind::NoShell, _) => NOT_FOUND,
+        (ErrorKind::Os(sys::errno::ENOENT), Some(StartStep::Exec)) => NOT_FOUND,
+        (ErrorKind::Os(_), Some(StartStep::Exec)) => NOT_EXECUTABLE,
+        _ => FAILED,
+    }
+}
+
+/// What to do, where the message alone does not tell.
+fn advice(error: &Error) -> Option<&'static str> {
+    match (error.kind(), error.step()) {
+        (_, Some(StartStep::Cwd)) => Some("--cwd names a directory on the server's machine"),
+        (ErrorKind::NoShell, _) => Some("give a program and its arguments in place of -c"),
+        (ErrorKind::ConnectionLost, _) => {
+            Some("the command ends with it; the server's log may tell why")
+        }
+        (ErrorKind::Limit, _) => Some("try again when less is running there"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_program_itself_can_be_missing_or_not_executable() {
+        let os = |name: &str, step| {
+            let errno = sys::errno::number(name).unwrap();
+            code(&Error::os(errno, "x").at(step))
+        };
+        assert_eq!(os("ENOENT", Some(StartStep::Exec)), 127);
+        for errno in ["EACCES", "ENOEXEC", "EISDIR", "E2BIG"] {
+            assert_eq!(os(errno, Some(StartStep::Exec)), 126, "{errno}");
+        }
+        assert_eq!(os("ENOENT", Some(StartStep::Cwd)), 125);
+        assert_eq!(os("ENOENT", None), 125, "there may be no /dev/ptmx");
     }
 }

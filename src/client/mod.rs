@@ -7,14 +7,15 @@ mod connect;
 mod dispatch;
 mod process;
 
-pub use process::{ProcessControl, ProcessEvent, ProcessExit, RemoteProcess, Stream};
+pub use process::{ProcessControl, ProcessEvent, ProcessExit, RemoteProcess, RemoteStdin, Stream};
 
+use std::marker::PhantomData;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{RecvTimeoutError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -88,36 +89,49 @@ impl ExecClient {
     /// What the server answers; `ConnectionLost` where the answer cannot come any more (the call
     /// may have had its effect), `TimedOut` where it does not come within 60 s.
     pub fn call<R: DeserializeOwned>(&self, method: &str, params: &impl Serialize) -> Result<R> {
-        let answer = self.call_raw(method, params)?;
-        rpc::result(&answer)
+        let answer = self.begin(method, params)?;
+        answer.wait_until(Instant::now() + CALL_TIMEOUT)?.ok_or_else(|| {
+            self.inner.dispatch.forget(answer.id);
+            let message = format!("{method} was not answered within 60 s");
+            Error::new(ErrorKind::TimedOut, message)
+        })
     }
 
-    /// The same for a call that may take as long as it takes.
-    fn call_unbounded(&self, method: &str, params: &impl Serialize) -> Result<Box<RawValue>> {
-        let (sender, answer) = bounded(1);
-        self.request(method, params, Pending::Call(sender))?;
-        answer.recv().unwrap_or_else(|_| Err(dispatch::lost("the connection has ended")))
+    /// Calls a method; the answer can be waited for later, or not at all.
+    ///
+    /// # Errors
+    /// `ConnectionLost`.
+    pub fn begin<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<Answer<R>> {
+        self.begin_with(Vec::with_capacity(256), |buffer, id| {
+            rpc::write_request(buffer, id, method, params);
+        })
     }
 
-    fn call_raw(&self, method: &str, params: &impl Serialize) -> Result<Box<RawValue>> {
+    /// The same for a request that is written in another way.
+    fn begin_with<R: DeserializeOwned>(
+        &self,
+        buffer: Vec<u8>,
+        write: impl FnOnce(&mut Vec<u8>, u64),
+    ) -> Result<Answer<R>> {
         let (sender, answer) = bounded(1);
-        let id = self.request(method, params, Pending::Call(sender))?;
-        match answer.recv_timeout(CALL_TIMEOUT) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => {
-                self.inner.dispatch.forget(id);
-                let message = format!("{method} was not answered within 60 s");
-                Err(Error::new(ErrorKind::TimedOut, message))
-            }
-            Err(RecvTimeoutError::Disconnected) => Err(dispatch::lost("the connection has ended")),
-        }
+        let id = self.request(Pending::Call(sender), buffer, write)?;
+        Ok(Answer { id, answer, result: PhantomData })
     }
 
     /// Sends a request; its answer goes where `pending` says.
-    fn request(&self, method: &str, params: &impl Serialize, pending: Pending) -> Result<u64> {
+    fn request(
+        &self,
+        pending: Pending,
+        buffer: Vec<u8>,
+        write: impl FnOnce(&mut Vec<u8>, u64),
+    ) -> Result<u64> {
         let id = self.inner.dispatch.expect(pending)?;
-        let mut buffer = message(Vec::with_capacity(256));
-        rpc::write_request(&mut buffer, id, method, params);
+        let mut buffer = message(buffer);
+        write(&mut buffer, id);
         self.inner.outbox.control(buffer);
         Ok(id)
     }
@@ -128,6 +142,12 @@ impl ExecClient {
         self.inner.outbox.control(buffer);
     }
 
+    /// Closes the connection, whoever else still shares it. Everything that was started through
+    /// it ends now.
+    pub fn close(&self) {
+        self.inner.close();
+    }
+
     /// Runs a command line in the shell. It runs when this returns, or has failed to start,
     /// which its first event tells.
     ///
@@ -136,7 +156,9 @@ impl ExecClient {
     pub fn exec(&self, params: &ExecParams) -> Result<RemoteProcess> {
         let id = params.process_id.clone();
         let process = RemoteProcess::new(self.clone(), id.clone(), params.window)?;
-        self.request(method::EXEC, params, Pending::Exec(id))?;
+        self.request(Pending::Exec(id), Vec::with_capacity(256), |buffer, id| {
+            rpc::write_request(buffer, id, method::EXEC, params);
+        })?;
         Ok(process)
     }
 
@@ -153,11 +175,50 @@ impl ExecClient {
     }
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
+/// The answer to a call that is in flight.
+#[must_use = "an answer may be an error"]
+pub struct Answer<R> {
+    id: u64,
+    answer: Receiver<Result<Box<RawValue>>>,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R: DeserializeOwned> Answer<R> {
+    /// Waits for it, however long that takes. It comes once.
+    ///
+    /// # Errors
+    /// Those of [`ExecClient::call`] but `TimedOut`.
+    pub fn wait(&self) -> Result<R> {
+        match self.answer.recv() {
+            Ok(answer) => rpc::result(&answer?),
+            Err(_) => Err(dispatch::lost("the connection has ended")),
+        }
+    }
+
+    /// Waits for it until then; `None` where it has not come.
+    ///
+    /// # Errors
+    /// Those of [`ExecClient::call`] but `TimedOut`.
+    pub fn wait_until(&self, deadline: Instant) -> Result<Option<R>> {
+        match self.answer.recv_deadline(deadline) {
+            Ok(answer) => rpc::result(&answer?).map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(dispatch::lost("the connection has ended")),
+        }
+    }
+}
+
+impl Inner {
+    fn close(&self) {
         self.outbox.last(ws::client_close_frame(1000));
         self.outbox.flush(FAREWELL);
         // Ends the reading thread too.
         let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
     }
 }

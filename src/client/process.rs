@@ -1,17 +1,21 @@
 //! One process in the environment, seen from the host.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::{ExecClient, dispatch};
+use super::{Answer, ExecClient, dispatch};
 use crate::buffers;
 use crate::error::{Error, Result};
 use crate::protocol::{
-    AckParams, Base64, Empty, ExecResult, ExitEvent, KillParams, KillResult, ProcessId, PtySize,
-    ResizeParams, SignalName, WriteParams, method,
+    AckParams, Empty, ExecResult, ExitEvent, KillParams, KillResult, MAX_CHUNK, ProcessId, PtySize,
+    ResizeParams, SignalName, method, rpc,
 };
+
+/// A write below this gets a buffer of its own size.
+const SMALL: usize = 4096;
 
 /// Which output a chunk comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,13 +217,29 @@ impl ProcessControl {
     /// # Errors
     /// `Os(EPIPE)` where nobody reads, `StdinFull`, `UnknownProcess` where it is over.
     pub fn write(&self, bytes: &[u8], eof: bool) -> Result<()> {
-        let params = WriteParams {
-            process_id: self.id.clone(),
-            chunk: Some(Base64(bytes.to_vec())),
-            eof: eof.then_some(true),
+        self.begin_write(bytes, eof)?.wait().map(|Empty {}| ())
+    }
+
+    /// The same without waiting. ([`ProcessControl::stdin`] keeps the number of such calls in
+    /// bounds.)
+    ///
+    /// # Errors
+    /// `ConnectionLost`.
+    pub fn begin_write(&self, bytes: &[u8], eof: bool) -> Result<Answer<Empty>> {
+        let buffer = if bytes.len() < SMALL {
+            Vec::with_capacity(bytes.len() / 3 * 4 + 384)
+        } else {
+            buffers::take()
         };
-        let answer = self.client.call_unbounded(method::WRITE, &params)?;
-        crate::protocol::rpc::result(&answer).map(|Empty {}| ())
+        self.client.begin_with(buffer, |buffer, id| {
+            rpc::write_stdin(buffer, id, &self.id, bytes, eof);
+        })
+    }
+
+    /// Its stdin, to write more to than fits into one call.
+    #[must_use]
+    pub fn stdin(&self) -> RemoteStdin {
+        RemoteStdin { control: self.clone(), in_flight: VecDeque::new() }
     }
 
     /// Signals its process group; with a grace, SIGKILL follows. `false` if it is over.
@@ -227,12 +247,24 @@ impl ProcessControl {
     /// # Errors
     /// Those of [`ExecClient::call`].
     pub fn kill(&self, signal: &str, grace: Option<Duration>) -> Result<bool> {
-        let params = KillParams {
+        let params = self.kill_params(signal, grace);
+        self.client.call(method::KILL, &params).map(|KillResult { running }| running)
+    }
+
+    /// The same without waiting: for whoever must not be held up by a connection that is.
+    ///
+    /// # Errors
+    /// `ConnectionLost`.
+    pub fn begin_kill(&self, signal: &str, grace: Option<Duration>) -> Result<Answer<KillResult>> {
+        self.client.begin(method::KILL, &self.kill_params(signal, grace))
+    }
+
+    fn kill_params(&self, signal: &str, grace: Option<Duration>) -> KillParams {
+        KillParams {
             process_id: self.id.clone(),
             signal: Some(SignalName::Name(signal.to_owned())),
             grace_ms: grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)),
-        };
-        self.client.call(method::KILL, &params).map(|KillResult { running }| running)
+        }
     }
 
     /// Gives its terminal another size.
@@ -242,5 +274,51 @@ impl ProcessControl {
     pub fn resize(&self, size: PtySize) -> Result<()> {
         let params = ResizeParams { process_id: self.id.clone(), cols: size.cols, rows: size.rows };
         self.client.call(method::RESIZE, &params).map(|Empty {}| ())
+    }
+}
+
+/// A process's stdin. Writes go out one after the other without a round trip in between.
+pub struct RemoteStdin {
+    control: ProcessControl,
+    /// Writes without an answer, the oldest first.
+    in_flight: VecDeque<Answer<Empty>>,
+}
+
+impl RemoteStdin {
+    /// The most writes without an answer. With chunks of 64 KiB that is 1 MiB, as much as output
+    /// has: it keeps a connection busy whose round trip takes 10 ms at 100 MB/s.
+    const IN_FLIGHT: usize = 16;
+
+    /// Sends the bytes on their way, one call a chunk. Waits while too many before them are not
+    /// in the pipe yet, so it goes at the pace of whoever reads.
+    ///
+    /// # Errors
+    /// Those of [`ProcessControl::write`], of an earlier write perhaps. Nothing is read from
+    /// then on.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        bytes.chunks(MAX_CHUNK).try_for_each(|chunk| self.send(chunk, false))
+    }
+
+    /// Closes it after all that was written, and waits until that has happened.
+    ///
+    /// # Errors
+    /// Those of [`RemoteStdin::write`].
+    pub fn close(mut self) -> Result<()> {
+        self.send(&[], true)?;
+        self.in_flight.into_iter().try_for_each(|answer| answer.wait().map(|Empty {}| ()))
+    }
+
+    fn send(&mut self, chunk: &[u8], eof: bool) -> Result<()> {
+        let now = Instant::now();
+        while let Some(oldest) = self.in_flight.front() {
+            if self.in_flight.len() >= Self::IN_FLIGHT {
+                oldest.wait()?;
+            } else if oldest.wait_until(now)?.is_none() {
+                break;
+            }
+            self.in_flight.pop_front();
+        }
+        self.in_flight.push_back(self.control.begin_write(chunk, eof)?);
+        Ok(())
     }
 }

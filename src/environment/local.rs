@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, StartStep};
 use crate::process::{Command, Input, Terms};
 use crate::protocol::{EnvDelta, ExecParams, SpawnParams};
 use crate::sys;
@@ -184,7 +184,7 @@ impl LocalExecEnvironment {
             Some("") => Err(Error::params("shell: a program needs a name")),
             Some(name) => self.find(name).ok_or_else(|| {
                 let what = format!("cannot find the shell {name:?} in any directory of PATH");
-                Error::os(sys::errno::ENOENT, what)
+                Error::os(sys::errno::ENOENT, what).at(Some(StartStep::Exec))
             }),
             None => self
                 .find("bash")

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::Stream;
 use super::output::Output;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StartStep};
 use crate::sys;
 use crate::sys::host::DescriptorLimit;
 use crate::sys::pty::Size;
@@ -133,17 +133,20 @@ impl Command {
         let directory = self.directory.to_string_lossy();
         let name = &self.name;
         match failure.step {
-            Step::Directory => Error::os(errno, format!("cannot start in {directory}")),
+            Step::Directory => {
+                Error::os(errno, format!("cannot start in {directory}")).at(Some(StartStep::Cwd))
+            }
             Step::Clone => Error::os(errno, format!("cannot make a process for {name:?}")),
             Step::Prepare => Error::os(errno, format!("cannot prepare a process for {name:?}")),
             Step::Exec => {
                 let error = Error::os(errno, format!("cannot start {name:?} in {directory}"));
-                match self.hint(errno) {
+                let error = match self.hint(errno) {
                     Some(hint) => {
                         Error::new(error.kind().clone(), format!("{} ({hint})", error.message()))
                     }
                     None => error,
-                }
+                };
+                error.at(Some(StartStep::Exec))
             }
         }
     }

@@ -28,25 +28,35 @@ pub(crate) enum Order {
 
 impl Order {
     /// Answers an order that came when the process was over.
-    pub(crate) fn too_late(self) {
+    fn too_late(self, id: &str) {
         match self {
-            Self::Write { reply, .. } => reply(Err(closed_stdin())),
+            Self::Write { reply, .. } => reply(Err(closed_stdin(id))),
             Self::Kill { reply, .. } => reply(Ok(false)),
-            Self::Resize { reply, .. } => {
-                reply(Err(Error::new(ErrorKind::UnknownProcess, "the process has just ended")))
-            }
+            Self::Resize { reply, .. } => reply(Err(has_ended(id))),
         }
     }
 }
 
 /// The answer to a write that nothing can read any more.
-pub(super) fn closed_stdin() -> Error {
-    Error::os(sys::errno::EPIPE, "cannot write to the process's stdin")
+pub(super) fn closed_stdin(id: &str) -> Error {
+    Error::os(sys::errno::EPIPE, cannot_write(id))
+}
+
+/// The start of a message about a write that failed.
+pub(super) fn cannot_write(id: &str) -> String {
+    format!("cannot write to the stdin of process {id:?}")
+}
+
+/// The answer to an order for a process that is over.
+pub(super) fn has_ended(id: &str) -> Error {
+    Error::new(ErrorKind::UnknownProcess, format!("process {id:?} has just ended"))
 }
 
 /// The queue itself. It is bounded by the connection's limit on requests in flight; the bytes in
 /// it by [`MAX_STDIN_WAITING`].
 pub(crate) struct Mailbox {
+    /// The process's id, for messages.
+    id: Box<str>,
     /// `None` once the process is over.
     orders: Mutex<Option<VecDeque<Order>>>,
     waker: Arc<Waker>,
@@ -56,14 +66,19 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(id: &str) -> io::Result<Self> {
         Ok(Self {
+            id: id.into(),
             orders: Mutex::new(Some(VecDeque::new())),
             waker: Arc::new(Waker::new()?),
             acknowledged: AtomicU64::new(0),
             stdin_waiting: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
         })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
     }
 
     /// Gives an order; one that comes when the process is over is answered at once.
@@ -77,7 +92,7 @@ impl Mailbox {
         };
         match late {
             None => self.waker.wake(),
-            Some(order) => order.too_late(),
+            Some(order) => order.too_late(&self.id),
         }
     }
 
@@ -93,8 +108,9 @@ impl Mailbox {
             Err(waiting) => reply(Err(Error::new(
                 ErrorKind::StdinFull,
                 format!(
-                    "cannot take {size} bytes for the process's stdin: {waiting} wait already, \
-                     of at most {MAX_STDIN_WAITING}"
+                    "cannot take {size} bytes for the stdin of process {:?}: {waiting} wait \
+                     already, of at most {MAX_STDIN_WAITING}",
+                    self.id
                 ),
             ))),
         }
@@ -138,6 +154,6 @@ impl Mailbox {
     /// The process takes no more orders; those not yet looked at are answered.
     pub(super) fn close(&self) {
         let late = lock(&self.orders).take();
-        late.into_iter().flatten().for_each(Order::too_late);
+        late.into_iter().flatten().for_each(|order| order.too_late(&self.id));
     }
 }

@@ -75,7 +75,7 @@ pub(crate) trait Sink: Send + 'static {
     /// The program runs.
     fn started(&mut self, pid: i32);
 
-    /// It could not be started; the last event.
+    /// It could not be started, or has been ended with its connection; the last event.
     fn failed(&mut self, error: Error);
 
     /// A chunk of output, taken in whole.
@@ -93,10 +93,15 @@ pub(crate) trait Sink: Send + 'static {
     fn gone(&mut self, remaining: Option<Group>);
 }
 
-/// Starts a process on a thread of its own. All else, a failure to start too, is told to the
+/// Starts a process on a thread of its own; the id is for messages. All else, a failure to start too, is told to the
 /// sink.
-pub(crate) fn start<S: Sink>(command: Command, terms: Terms, mut sink: S) -> Option<Arc<Mailbox>> {
-    match Mailbox::new() {
+pub(crate) fn start<S: Sink>(
+    id: &str,
+    command: Command,
+    terms: Terms,
+    mut sink: S,
+) -> Option<Arc<Mailbox>> {
+    match Mailbox::new(id) {
         Ok(mailbox) => {
             let mailbox = Arc::new(mailbox);
             worker::start(command, terms, Arc::clone(&mailbox), sink);

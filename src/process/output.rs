@@ -183,9 +183,16 @@ impl Output {
     fn note(&mut self, ready: Ready) {
         if ready.hung_up {
             self.hung_up = true;
-            if self.from.as_ref().is_some_and(|from| sys::fd::readable_bytes(from.as_fd()) == 0) {
-                self.from = None;
-            }
+            self.end_if_empty();
+        }
+    }
+
+    /// After a hang-up an empty output has ended. This is looked at again after each chunk: the
+    /// one that closes the window may be the last, and then no wait will tell.
+    fn end_if_empty(&mut self) {
+        let from = self.from.as_ref();
+        if from.is_some_and(|from| sys::fd::readable_bytes(from.as_fd()) == 0) {
+            self.from = None;
         }
     }
 
@@ -200,6 +207,9 @@ impl Output {
                 if count >= MAX_CHUNK / 2 && !self.grown {
                     self.grown = true;
                     sys::fd::grow_pipe(from.as_fd(), PIPE_SIZE);
+                }
+                if self.hung_up {
+                    self.end_if_empty();
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use super::mailbox::{Mailbox, Reply, closed_stdin};
+use super::mailbox::{Mailbox, Reply, cannot_write, closed_stdin};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -42,7 +42,7 @@ impl Stdin {
         let ended = self.queue.back().is_some_and(|last| last.eof) && !self.is_terminal;
         if self.to.is_none() || ended {
             self.mailbox.release_stdin(bytes.len());
-            return reply(Err(closed_stdin()));
+            return reply(Err(closed_stdin(self.mailbox.id())));
         }
         let charged = bytes.len();
         self.queue.push_back(Write { bytes, written: 0, eof, charged, reply: Some(reply) });
@@ -65,7 +65,7 @@ impl Stdin {
                 Ok(false) => return,
                 Ok(true) => {}
                 Err(error) => {
-                    let error = Error::io(&error, "cannot write to the process's stdin");
+                    let error = Error::io(&error, cannot_write(self.mailbox.id()));
                     return self.close_with(&error);
                 }
             }
@@ -80,7 +80,7 @@ impl Stdin {
 
     /// Closes it; what still waits is refused.
     pub(super) fn close(&mut self) {
-        self.close_with(&closed_stdin());
+        self.close_with(&closed_stdin(self.mailbox.id()));
     }
 
     fn close_with(&mut self, error: &Error) {

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use super::command::{Command, Input, Started};
 use super::deadlines::{Deadlines, take_due};
-use super::mailbox::{Mailbox, Order};
+use super::mailbox::{Mailbox, Order, has_ended};
 use super::output::Outputs;
 use super::stdin::Stdin;
 use super::{Ending, Sink, Terms};
@@ -136,6 +136,11 @@ impl<'a> Worker<'a> {
         if !leaves_nothing {
             sink.gone(self.remaining());
         }
+        if self.abandoned {
+            let message =
+                format!("process {:?} has been ended with its connection", self.mailbox.id());
+            sink.failed(Error::new(ErrorKind::Internal, message));
+        }
     }
 
     /// Runs until the process is over and the sink is ready to hear that, or it is abandoned.
@@ -210,18 +215,23 @@ impl<'a> Worker<'a> {
     }
 
     fn resize(&self, size: sys::pty::Size) -> Result<(), Error> {
-        let what = "cannot resize the process's terminal";
+        let what = format!("cannot resize the terminal of process {:?}", self.mailbox.id());
         if !self.has_terminal {
             return Err(Error::os(sys::errno::ENOTTY, what));
         }
         match self.stdin.terminal() {
             Some(master) => sys::pty::resize(master, size).map_err(|error| Error::io(&error, what)),
-            None => Err(Error::new(ErrorKind::UnknownProcess, "the process has just ended")),
+            None => Err(has_ended(self.mailbox.id())),
         }
     }
 
     fn act_on_deadlines(&mut self, now: Instant) {
-        if take_due(&mut self.deadlines.timeout, now) && self.status.is_none() {
+        if self.over {
+            return;
+        }
+        // Its time is that of all of it: one that has exited, and whose output is held or held
+        // back, is not over yet.
+        if take_due(&mut self.deadlines.timeout, now) {
             self.timed_out = true;
             let at_once = self.deadlines.time_is_up(now);
             self.signal(if at_once { signal::KILL } else { signal::TERM }, now);
@@ -269,7 +279,6 @@ impl<'a> Worker<'a> {
 
     fn note_exit(&mut self, status: Status) {
         let now = Instant::now();
-        self.deadlines.timeout = None;
         self.deadlines.start_drain(now);
         // What was asked to end, and did, has had its time; what caught the signal and ended by
         // itself has all the time of a natural end.
@@ -298,7 +307,8 @@ impl<'a> Worker<'a> {
         self.outputs.drop_the_rest();
         self.deadlines.keep_only_kill();
         loop {
-            if self.mailbox.has_ended() {
+            let nobody_waits = self.mailbox.has_ended();
+            if nobody_waits {
                 self.group.signal(signal::KILL);
                 self.outputs.close();
                 self.deadlines.kill = None;
@@ -307,7 +317,7 @@ impl<'a> Worker<'a> {
                 self.group.signal(signal::KILL);
             }
             self.reap();
-            if self.leaves_nothing() && sink.ready(self.mailbox.waker()) {
+            if self.leaves_nothing() && (nobody_waits || sink.ready(self.mailbox.waker())) {
                 return;
             }
             self.wait(true);

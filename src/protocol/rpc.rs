@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 pub(crate) use super::bytes::decode_onto;
 use super::bytes::encode_onto;
-use super::method;
-use crate::error::{Error, ErrorKind};
+use super::{ProcessId, method};
+use crate::error::{Error, ErrorKind, StartStep};
 
 /// One message as it came.
 #[derive(Debug)]
@@ -161,13 +161,17 @@ struct WireError<'a> {
 struct WireData<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     code: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    step: Option<Cow<'a, str>>,
 }
 
 fn error_of(raw: &RawValue) -> Error {
     match serde_json::from_str::<WireError<'_>>(raw.get()) {
         Ok(error) => {
             let code = error.data.as_ref().and_then(|data| data.code.as_deref());
+            let step = error.data.as_ref().and_then(|data| data.step.as_deref());
             Error::new(ErrorKind::from_wire(error.code, code), error.message)
+                .at(step.and_then(StartStep::from_wire))
         }
         Err(_) => Error::new(ErrorKind::Other(0, None), raw.get()),
     }
@@ -183,7 +187,8 @@ pub(crate) fn write_result(buffer: &mut Vec<u8>, id: &RawValue, result: &impl Se
 /// Appends `{"jsonrpc":"2.0","id":ID,"error":ERROR}`; no id is `null`.
 pub(crate) fn write_error(buffer: &mut Vec<u8>, id: Option<&RawValue>, error: &Error) {
     let (code, name) = error.kind().wire();
-    let data = name.map(|name| WireData { code: Some(Cow::Borrowed(name)) });
+    let step = error.step().map(|step| Cow::Borrowed(step.wire()));
+    let data = name.map(|name| WireData { code: Some(Cow::Borrowed(name)), step });
     let id = id.map_or("null", RawValue::get);
     write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":"));
     write_json(buffer, &WireError { code, message: Cow::Borrowed(error.message()), data });
@@ -203,6 +208,25 @@ pub(crate) fn write_notification(buffer: &mut Vec<u8>, method: &str, params: &im
     write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":"));
     write_json(buffer, params);
     buffer.push(b'}');
+}
+
+/// Appends a `process/write` request, by hand like output and for the same reason.
+pub(crate) fn write_stdin(
+    buffer: &mut Vec<u8>,
+    id: u64,
+    process_id: &ProcessId,
+    chunk: &[u8],
+    eof: bool,
+) {
+    write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":"));
+    write(buffer, format_args!("\"{}\",\"params\":{{\"processId\":", method::WRITE));
+    write_json(buffer, process_id);
+    if eof {
+        write(buffer, format_args!(",\"eof\":true"));
+    }
+    write(buffer, format_args!(",\"chunk\":\""));
+    encode_onto(chunk, buffer);
+    buffer.extend_from_slice(b"\"}}");
 }
 
 /// Output notifications of one process, written by hand: with serde one 64 KiB chunk costs
@@ -324,6 +348,39 @@ mod tests {
         .unwrap();
         let error = params::<SpawnParams>(Some(raw)).unwrap_err();
         assert!(error.message().starts_with("pty.cols: "), "{error}");
+    }
+
+    #[test]
+    fn an_error_keeps_its_step() {
+        for step in [Some(StartStep::Cwd), Some(StartStep::Exec), None] {
+            let error = Error::new(ErrorKind::Os(2), "no").at(step);
+            let mut buffer = Vec::new();
+            let id: &RawValue = serde_json::from_str("1").unwrap();
+            write_error(&mut buffer, Some(id), &error);
+            let text = std::str::from_utf8(&buffer).unwrap();
+            let Ok(Message::Response { outcome: Outcome::Error(read), .. }) = parse(text) else {
+                panic!("{text}")
+            };
+            assert_eq!(read, error);
+        }
+    }
+
+    #[test]
+    fn a_write_to_stdin_reads_back() {
+        use super::super::{Base64, WriteParams};
+        let process_id = ProcessId::try_from("a\"b".to_owned()).unwrap();
+        for (bytes, eof) in [(&b"\x00\xff"[..], false), (b"", true)] {
+            let mut buffer = Vec::new();
+            write_stdin(&mut buffer, 7, &process_id, bytes, eof);
+            let text = std::str::from_utf8(&buffer).unwrap();
+            let Ok(Message::Request { id, method, params: raw }) = parse(text) else {
+                panic!("{text}")
+            };
+            assert_eq!((id.get(), &*method), ("7", method::WRITE));
+            let read: WriteParams = params(raw).unwrap();
+            assert_eq!(read.process_id, process_id);
+            assert_eq!((read.chunk, read.eof), (Some(Base64(bytes.into())), eof.then_some(true)));
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod connection;
 mod listener;
+mod live;
 mod registry;
 mod responder;
 mod session;
@@ -10,6 +11,7 @@ mod sink;
 
 pub(crate) use connection::serve_stdio;
 pub(crate) use listener::Server;
+pub(crate) use live::wait_for_none;
 #[cfg(fuzzing)]
 pub(crate) use session::Session;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::live::Live;
 use super::registry::Registry;
 use super::responder::{InFlight, Responder};
 use super::sink::{Awaited, HostSink};
@@ -36,6 +37,7 @@ pub(crate) struct Session {
     outbox: Outbox,
     in_flight: InFlight,
     registry: Arc<Registry>,
+    _live: Live,
 }
 
 impl Session {
@@ -52,6 +54,7 @@ impl Session {
             outbox,
             in_flight: InFlight::default(),
             registry: Registry::new(config.max_processes),
+            _live: Live::new(),
         }
     }
 
@@ -61,8 +64,8 @@ impl Session {
     }
 
     /// Serves until the connection ends, and ends all that it has started.
-    pub(crate) fn run(&self, source: &mut dyn Source) -> End {
-        let end = loop {
+    pub(crate) fn run(self, source: &mut dyn Source) -> End {
+        loop {
             match source.next() {
                 Event::Message(text) => self.receive(text),
                 Event::TooLong => self.refuse(&Error::new(
@@ -75,21 +78,12 @@ impl Session {
                 Event::NotText(why) => {
                     self.refuse(&Error::new(ErrorKind::Parse, format!("not UTF-8: {why}")));
                 }
-                Event::End(end) => break end,
+                Event::End(end) => return end,
             }
             // A peer that sends and does not read is heard again when it has read.
             if !self.outbox.throttle(self.config.peer_timeout) {
-                break End::Silent;
+                return End::Silent;
             }
-        };
-        self.end_all();
-        end
-    }
-
-    fn end_all(&self) {
-        let stuck = self.registry.end_all(ENDING);
-        if stuck > 0 {
-            log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
         }
     }
 
@@ -181,17 +175,26 @@ impl Session {
             Err(error) => return responder.send::<()>(&Err(error)),
         };
         let number = place.number();
+        let name = id.as_str().to_owned();
         let sink = HostSink::new(place, awaited(responder), &self.outbox, id, self.number);
-        if let Some(mailbox) = process::start(command, terms, sink) {
+        if let Some(mailbox) = process::start(&name, command, terms, sink) {
             self.registry.enter(number, &mailbox);
         }
     }
 
     fn write(&self, params: WriteParams, responder: Responder) {
-        let bytes = params.chunk.unwrap_or_default().0;
+        let eof = params.eof.unwrap_or(false);
+        let bytes = match params.chunk {
+            Some(chunk) => chunk.0,
+            None if eof => Vec::new(),
+            None => {
+                let error = Error::params("chunk: missing, and eof is not true");
+                return responder.send::<()>(&Err(error));
+            }
+        };
         let reply = reply_with(responder, |()| Empty {});
         match self.registry.find(&params.process_id) {
-            Some(mailbox) => mailbox.give_write(bytes, params.eof.unwrap_or(false), reply),
+            Some(mailbox) => mailbox.give_write(bytes, eof, reply),
             None => reply(Err(unknown_process(&params.process_id))),
         }
     }
@@ -225,10 +228,13 @@ impl Session {
     }
 }
 
-/// Also when a fault has ended the thread: whatever it has started ends with it.
+/// Whatever it has started ends with it, also when a fault has ended the thread.
 impl Drop for Session {
     fn drop(&mut self) {
-        self.end_all();
+        let stuck = self.registry.end_all(ENDING);
+        if stuck > 0 {
+            log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
+        }
     }
 }
 

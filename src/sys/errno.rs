@@ -34,6 +34,8 @@ names! {
 
 /// `EIO` for an error that has no errno of its own.
 pub(crate) const FALLBACK: i32 = libc::EIO;
+/// A device failed; a terminal has gone.
+pub(crate) const EIO: i32 = libc::EIO;
 /// The far end of a pipe has gone.
 pub(crate) const EPIPE: i32 = libc::EPIPE;
 /// No such file or directory.

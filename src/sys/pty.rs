@@ -97,30 +97,47 @@ pub(crate) struct RawMode {
 
 impl RawMode {
     /// Puts the terminal on stdin into raw mode.
+    ///
+    /// # Errors
+    /// `ENOTTY` where stdin is none.
     pub(crate) fn enter() -> io::Result<Self> {
         let terminal = fd::duplicate_standard(0)?;
         let before = attributes(terminal.as_fd())?;
-        let mut raw = before;
+        let mode = Self { terminal, before };
+        mode.again()?;
+        Ok(mode)
+    }
+
+    /// Puts it into raw mode again, after [`RawMode::leave`] or because somebody else has had it.
+    pub(crate) fn again(&self) -> io::Result<()> {
+        let mut raw = self.before;
         // SAFETY: changes an initialised termios.
         unsafe { libc::cfmakeraw(&raw mut raw) };
-        set_attributes(terminal.as_fd(), &raw)?;
-        Ok(Self { terminal, before })
+        // What was written before is shown in the mode that it was written for.
+        set_attributes(self.terminal.as_fd(), &raw, libc::TCSADRAIN)
+    }
+
+    /// Puts it back for as long as this program does not use it. At once: a terminal that takes
+    /// no output any more must not keep the program that has used it.
+    pub(crate) fn leave(&self) {
+        let _ = set_attributes(self.terminal.as_fd(), &self.before, libc::TCSANOW);
     }
 }
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        let _ = set_attributes(self.terminal.as_fd(), &self.before);
+        self.leave();
     }
 }
 
-/// TCSADRAIN: what was written before is shown in the mode it was written for.
-fn set_attributes(terminal: BorrowedFd<'_>, attributes: &libc::termios) -> io::Result<()> {
+fn set_attributes(
+    terminal: BorrowedFd<'_>,
+    attributes: &libc::termios,
+    when: libc::c_int,
+) -> io::Result<()> {
     super::retry(|| {
         // SAFETY: reads one initialised termios.
-        check(unsafe {
-            libc::tcsetattr(terminal.as_raw_fd(), libc::TCSADRAIN, &raw const *attributes)
-        })
+        check(unsafe { libc::tcsetattr(terminal.as_raw_fd(), when, &raw const *attributes) })
     })?;
     Ok(())
 }

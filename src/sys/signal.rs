@@ -19,6 +19,12 @@ pub(crate) const QUIT: i32 = libc::SIGQUIT;
 pub(crate) const WINCH: i32 = libc::SIGWINCH;
 /// A write to a pipe that nobody reads.
 pub(crate) const PIPE: i32 = libc::SIGPIPE;
+/// The terminal's suspend character.
+pub(crate) const TSTP: i32 = libc::SIGTSTP;
+/// Stops a process, and cannot be caught.
+pub(crate) const STOP: i32 = libc::SIGSTOP;
+/// A stopped process goes on.
+pub(crate) const CONT: i32 = libc::SIGCONT;
 
 /// The highest signal number. Linux has 64, with the real-time signals.
 const HIGHEST: i32 = if cfg!(target_os = "linux") { 64 } else { 31 };
@@ -148,9 +154,11 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Blocks the signals, leaving out those that whoever started us had ignored (`nohup`).
+    /// Blocks the signals, leaving out those that whoever started us had ignored (`nohup`, a
+    /// shell's background job). SIGTERM is always meant.
     pub(crate) fn block(signals: &[i32]) -> Self {
-        let taken: Vec<i32> = signals.iter().copied().filter(|one| !is_ignored(*one)).collect();
+        let meant = |signal: &i32| *signal == TERM || !is_ignored(*signal);
+        let taken: Vec<i32> = signals.iter().copied().filter(meant).collect();
         let set = set_of(&taken);
         set_mask(libc::SIG_BLOCK, &set);
         Self { set }
@@ -173,6 +181,12 @@ fn is_ignored(signal: i32) -> bool {
     let result = check(unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) });
     // SAFETY: zeros are a valid sigaction, and the call may have filled it in.
     result.is_ok() && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+/// Sends a signal to this process.
+pub(crate) fn to_self(signal: i32) {
+    // SAFETY: kill and getpid take integers and touch no memory of ours.
+    unsafe { libc::kill(libc::getpid(), signal) };
 }
 
 /// Ends this process by a signal, so that whoever waits for it sees that signal.

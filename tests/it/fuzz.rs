@@ -278,6 +278,9 @@ fn the_server_outlives_random_heads() {
         while Instant::now() < end {
             let mut bytes = whole.clone().into_bytes();
             for _ in 0..random.below(6) {
+                if bytes.is_empty() {
+                    break;
+                }
                 let at = random.below(bytes.len());
                 match random.below(4) {
                     0 => bytes[at] = u8::try_from(random.below(256)).unwrap(),

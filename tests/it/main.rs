@@ -25,6 +25,7 @@ mod fuzz;
 mod http;
 mod load;
 mod process;
+mod run;
 mod stdio;
 mod support;
 mod tidy;

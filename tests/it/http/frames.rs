@@ -216,7 +216,7 @@ fn flooded(frame: &[u8]) {
     let pid = watcher.server_pid();
     let before = procfs::resident_kib(pid);
     let mut frames = Frames::connect(&server);
-    flood(&mut frames.stream, frame, 64 << 20);
+    flood(&mut frames.stream, frame, 32 << 20);
     let peak = procfs::peak_kib(pid, Duration::from_millis(200));
     assert!(peak < before + GROWTH_KIB, "from {before} to {peak} KiB");
     assert_lives(&server, &mut watcher);

@@ -94,3 +94,18 @@ fn a_cwd_that_may_not_be_entered_is_eacces_and_named() {
     });
     std::fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
 }
+
+#[test]
+fn a_server_whose_cwd_has_been_removed_names_it_and_works_elsewhere() {
+    let dirs = [TempDir::new(), TempDir::new()];
+    let removed = |peer: &mut crate::support::Peer| {
+        let cwd = peer.ok("initialize", &json!({}))["cwd"].as_str().unwrap().to_owned();
+        std::fs::remove_dir(&cwd).unwrap();
+        let params = json!({"processId": "p", "command": "true"});
+        assert_cwd_error(&peer.error("process/exec", &params), &cwd, "ENOENT", "true");
+        peer.exec(json!({"command": "true", "cwd": "/"})).assert_success();
+    };
+    let setup = |dir: &TempDir| Setup::new().args(["--cwd", dir.path().to_str().unwrap()]);
+    removed(&mut setup(&dirs[0]).listen().connect());
+    removed(&mut setup(&dirs[1]).stdio());
+}

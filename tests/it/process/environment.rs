@@ -61,7 +61,7 @@ fn no_name_is_there_twice() {
 fn exec_env_shows_no_token() {
     let file = crate::support::TempDir::new();
     let path = file.write("token", TOKEN);
-    let setup = || Setup::new().args(["--token-file", path.to_str().unwrap()]).without_token();
+    let setup = || Setup::new().token_file(&path, TOKEN);
     for text in [first_env(Setup::new), first_env(setup)] {
         assert!(!text.contains(TOKEN), "{text}");
     }
@@ -80,4 +80,30 @@ fn a_token_set_by_the_host_on_purpose_is_passed_on() {
         let params = json!({"command": "echo $TA_EXEC_TOKEN", "env": {"TA_EXEC_TOKEN": "other"}});
         assert_eq!(peer.exec(params).text(), "other\n");
     });
+}
+
+#[test]
+fn a_variable_of_the_servers_that_is_not_utf8_is_passed_on() {
+    let odd = "IT_ODD=$(printf 'a\\377b') && export IT_ODD && exec \"$0\" \"$@\"";
+    over_both_with(
+        || Setup::new().under(&["sh", "-c", odd]),
+        |peer| {
+            assert_eq!(peer.sh("printf %s \"$IT_ODD\"").stdout, b"a\xffb");
+        },
+    );
+}
+
+/// A minimal container, or a supervisor that cleans up: no PATH, no HOME.
+#[test]
+fn a_server_without_an_environment_works() {
+    over_both_with(
+        || Setup::new().under(&["env", "-i"]),
+        |peer| {
+            assert_eq!(peer.sh("echo hi; exit 3").code(), Some(3));
+            peer.run(json!({"command": "/bin/true"})).assert_success();
+            let path = json!({"PATH": "/usr/bin:/bin"});
+            peer.run(json!({"command": "true", "env": path})).assert_success();
+            peer.ok("initialize", &json!({}));
+        },
+    );
 }

@@ -65,7 +65,7 @@ fn the_child_is_stopped_and_not_its_output_collected() {
     over_both(|peer| {
         let params = json!({"command": "yes", "window": 1000});
         let (process, pid) = peer.spawn_with_pid(params);
-        procfs::await_stalled(pid);
+        procfs::await_stalled(&[pid]);
         await_held_back_at(peer, &process, 1000);
         peer.kill(&process);
         peer.exit(&process);
@@ -124,6 +124,12 @@ fn a_natural_end_waits_for_the_acknowledgements() {
 #[test]
 fn the_end_of_output_is_seen_with_a_closed_window() {
     over_both(|peer| {
+        // The data and the hang-up may be seen in one wait or in two: try often.
+        for _ in 0..40 {
+            let params =
+                json!({"command": "head", "args": ["-c", "1000", "/dev/zero"], "window": 1000});
+            assert_eq!(peer.run(params).stdout.len(), 1000);
+        }
         // Exactly the window, and less than it: nothing is held back, so nothing is waited for.
         for bytes in [1000, 10] {
             let command = format!("head -c {bytes} /dev/zero; exit 4");
@@ -202,6 +208,18 @@ fn a_timeout_also_ends_a_command_that_has_exited_but_is_held_back() {
 }
 
 #[test]
+fn a_kill_also_ends_a_command_that_has_exited_but_is_held_back() {
+    over_both(|peer| {
+        let running = start(peer, "seq 1 1000; exit 3", 1000);
+        await_held_back_at(peer, &running.process, 1000);
+        assert!(peer.kill(&running.process), "it is not over before its output is");
+        let done = peer.finish(&running);
+        assert_eq!(done.stdout.len(), 1000);
+        assert_eq!((done.code(), done.is("killed")), (Some(3), true), "{}", done.result);
+    });
+}
+
+#[test]
 fn a_closed_window_of_one_process_is_open_for_another() {
     over_both(|peer| {
         let held = start(peer, "yes", 1000);
@@ -236,7 +254,7 @@ fn yes_that_nobody_reads_delays_neither_a_request_nor_a_kill() {
     over_both(|peer| {
         let (process, pid) = peer.spawn_with_pid(json!({"command": "yes"}));
         peer.capture(&process).discard = true;
-        procfs::await_stalled(pid);
+        procfs::await_stalled(&[pid]);
         let ping = peer.request("ping", &json!({}));
         let kill = peer.request("process/kill", &json!({"processId": process}));
         let since = std::time::Instant::now();

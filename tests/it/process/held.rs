@@ -28,7 +28,8 @@ fn a_command_that_leaves_nothing_holds_nothing() {
         }
         let victim = Victim::new();
         let redirected = format!("{} >/dev/null 2>&1 & echo hi", victim.command());
-        assert!(!peer.sh(&redirected).is("outputHeld"));
+        // The job holds the output until it has got round to its redirections.
+        assert!((0..5).any(|_| !peer.sh(&redirected).is("outputHeld")));
         victim.await_alive();
     });
 }
@@ -114,26 +115,30 @@ fn each_chunk_starts_the_100_ms_anew() {
 fn a_job_that_never_stops_writing_is_waited_for_2_s_at_most() {
     over_both(|peer| {
         let job = "(while :; do echo x; sleep 0.02; done) & echo s";
-        let limit = Duration::from_millis(2_000 + 500);
-        let mut longest = Duration::ZERO;
-        best_of_three(limit, "a job that never stops writing", || {
+        let expected = Duration::from_millis(1_900)..Duration::from_millis(2_500);
+        // A busy machine may stretch one of the pauses to 100 ms, or the answer beyond 2 s.
+        let mut seen = Vec::new();
+        let kept = (0..4).any(|_| {
             let done = peer.sh(job);
             assert!(done.is("outputHeld"));
-            longest = longest.max(done.elapsed);
-            done.elapsed
+            assert!(done.elapsed < Duration::from_secs(5), "{:?}", done.elapsed);
+            seen.push(done.elapsed);
+            expected.contains(&done.elapsed)
         });
-        assert!(longest > Duration::from_millis(500), "given up early: {longest:?}");
+        assert!(kept, "waited for {seen:?}");
     });
 }
 
 #[test]
-fn a_job_that_floods_is_waited_for_2_s_at_most() {
+fn a_job_that_writes_much_without_end_is_waited_for_2_s_at_most() {
     over_both(|peer| {
-        let running = peer.start_exec(json!({"command": "yes & sleep 0.1"}));
+        // Not so much that this host is what is waited for: then the 2 s do not run.
+        let job = "(while :; do head -c 20000 /dev/zero; sleep 0.01; done) & sleep 0.1";
+        let running = peer.start_exec(json!({"command": job}));
         peer.capture(&running.process).discard = true;
         let done = peer.finish(&running);
         assert!(done.is("outputHeld"));
-        assert!(done.elapsed < Duration::from_secs(6), "{:?}", done.elapsed);
+        assert!(done.elapsed < Duration::from_secs(5), "{:?}", done.elapsed);
         peer.ping();
     });
 }
@@ -155,4 +160,22 @@ fn what_is_left_behind_lives_until_the_connection_ends_and_no_longer() {
     held.await_gone();
     silent.await_gone();
     server.connect().ping();
+}
+
+/// Nothing ties such a job to the server but its process group.
+#[test]
+fn a_job_left_behind_without_any_output_ends_with_the_connection_too() {
+    over_both(|peer| {
+        let victims = [Victim::new(), Victim::new()];
+        peer.sh(&format!("{} </dev/null >/dev/null 2>&1 &", victims[0].command()));
+        let script = format!("{} </dev/null >/dev/null 2>&1 &", victims[1].command());
+        peer.run(json!({"command": "sh", "args": ["-c", script]}));
+        for victim in &victims {
+            victim.await_alive();
+        }
+        peer.hang_up();
+        for victim in &victims {
+            victim.await_gone();
+        }
+    });
 }

@@ -15,6 +15,13 @@ fn list_descriptors(extra: &Value) -> Value {
     params
 }
 
+/// What `ls` printed, in columns or not.
+fn words(text: &str) -> Vec<&str> {
+    let mut words: Vec<_> = text.split_whitespace().collect();
+    words.sort_unstable();
+    words
+}
+
 #[test]
 fn nothing_but_stdin_stdout_and_stderr_is_open() {
     over_both(|peer| {
@@ -26,12 +33,22 @@ fn nothing_but_stdin_stdout_and_stderr_is_open() {
         assert_eq!(peer.run(list_descriptors(&json!({"mergeStderr": true}))).text(), NOTHING_ELSE);
         let pty = list_descriptors(&json!({"pty": {"cols": 80, "rows": 24}}));
         // On a terminal `ls` writes columns.
-        let text = peer.run(pty).text();
-        assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
+        assert_eq!(words(&peer.run(pty).text()), ["0", "1", "2", "3"]);
         assert_eq!(peer.sh("exec ls /proc/self/fd").text(), NOTHING_ELSE);
         let fed = json!({"command": "exec ls /proc/self/fd", "stdin": "eA=="});
         assert_eq!(peer.exec(fed).text(), NOTHING_ELSE);
     });
+}
+
+/// Descriptors 0 to 2 are then the first to be given to a socket or a pipe.
+#[test]
+fn a_server_started_with_closed_descriptors_mixes_nothing_up() {
+    let closed = "exec \"$0\" \"$@\" <&- >&-";
+    let server = Setup::new().under(&["sh", "-c", closed]).listen();
+    let mut peer = server.connect();
+    assert_eq!(peer.run(list_descriptors(&json!({}))).text(), NOTHING_ELSE);
+    let done = peer.sh("readlink /proc/self/fd/0; cat; echo out; echo err >&2");
+    assert_eq!((done.text().as_str(), done.errors().as_str()), ("/dev/null\nout\n", "err\n"));
 }
 
 /// Descriptors made without CLOEXEC leak into children started at the same moment.
@@ -56,7 +73,7 @@ fn nothing_leaks_between_many_that_start_at_once() {
         for (n, id) in ids.iter().enumerate() {
             peer.answer(id).unwrap();
             let text = peer.exit(&format!("p{n}")).text();
-            assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
+            assert_eq!(words(&text), ["0", "1", "2", "3"]);
         }
     }
 }
@@ -83,7 +100,7 @@ fn signals_are_at_their_defaults_and_unblocked() {
 /// Under `nohup`, or a supervisor that ignores SIGPIPE, a child inherited that.
 #[test]
 fn signals_that_the_server_was_started_with_ignored_are_at_their_defaults_in_a_child() {
-    let ignoring = "trap '' HUP INT QUIT PIPE TERM USR1 CHLD; exec \"$0\" \"$@\"";
+    let ignoring = "trap '' HUP QUIT PIPE USR1 ALRM CHLD; exec \"$0\" \"$@\"";
     let setup = || Setup::new().under(&["sh", "-c", ignoring]);
     over_both_with(setup, |peer| {
         assert_signals_are_at_their_defaults(peer);

@@ -148,15 +148,18 @@ fn a_command_that_floods_is_ended_in_time_and_its_bytes_add_up() {
     });
 }
 
+/// The answer is due at the deadline whatever is still going on: here the command has exited, and
+/// what it has left behind writes and writes.
 #[test]
 fn a_held_output_does_not_outlast_the_timeout() {
     over_both(|peer| {
-        // The command ends in time, and what it leaves behind may write on for a while.
         let script = "(while :; do echo x; sleep 0.02; done) & sleep 0.2";
-        let params = json!({"command": script, "timeoutMs": 500});
-        let done = peer.exec(params);
-        assert!(done.elapsed < Duration::from_secs(4), "{:?}", done.elapsed);
-        peer.ping();
+        let limit = Duration::from_millis(500) + SLACK;
+        best_of_three(limit, "a held output with a timeout of 500 ms", || {
+            let done = peer.exec(json!({"command": script, "timeoutMs": 500}));
+            assert!(done.elapsed < Duration::from_secs(4), "{:?}", done.elapsed);
+            done.elapsed
+        });
     });
 }
 

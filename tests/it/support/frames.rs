@@ -140,10 +140,10 @@ fn head(first_byte: u8, mask_bit: u8, length: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writes the same bytes again and again until `total` are out or the far end takes no more for a
-/// second; returns how many it took.
+/// Writes the same bytes again and again until `total` are out or the far end takes no more for
+/// half a second; returns how many it took.
 pub(crate) fn flood(stream: &mut TcpStream, bytes: &[u8], total: usize) -> usize {
-    stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let block = bytes.repeat((64 * 1024 / bytes.len()).max(1));
     let mut sent = 0;
     while sent < total {

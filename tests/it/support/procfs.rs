@@ -105,23 +105,31 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
     stat(pid)?.get(1)?.parse().ok()
 }
 
-/// Waits until a process that writes all it can has been held up for 100 ms.
+/// Waits until processes that write all they can have been held up for 100 ms.
 #[track_caller]
-pub(crate) fn await_stalled(pid: u32) {
-    let busy = || stat(pid).map(|fields| (fields[11].clone(), fields[12].clone()));
+pub(crate) fn await_stalled(pids: &[u32]) {
+    let busy = || pids.iter().map(|pid| processor_time(*pid)).collect::<Vec<_>>();
     let (mut last, mut since) = (busy(), Instant::now());
-    assert!(last.is_some(), "pid {pid} is gone");
-    eventually(DEADLINE, "the writer is held up", || {
+    eventually(DEADLINE, "the writers are held up", || {
         let now = busy();
-        if now != last || state(pid) != "S" {
+        if now != last || pids.iter().any(|pid| state(*pid) != "S") {
             (last, since) = (now, Instant::now());
         }
         since.elapsed() > Duration::from_millis(100)
     });
 }
 
+fn processor_time(pid: u32) -> (String, String) {
+    let fields = stat(pid).unwrap_or_else(|| panic!("pid {pid} is gone"));
+    (fields[11].clone(), fields[12].clone())
+}
+
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    all_pids().filter(|child| parent(*child) == Some(pid)).collect()
+}
+
 pub(crate) fn zombies_of(pid: u32) -> Vec<u32> {
-    all_pids().filter(|child| parent(*child) == Some(pid) && state(*child) == "Z").collect()
+    children(pid).into_iter().filter(|child| state(*child) == "Z").collect()
 }
 
 pub(crate) fn threads(pid: u32) -> usize {

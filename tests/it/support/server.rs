@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ pub(crate) struct Setup {
     host: String,
     args: Vec<String>,
     token: Option<String>,
+    token_in_file: bool,
     env: Vec<(String, String)>,
     user: Option<u32>,
 }
@@ -30,6 +31,7 @@ impl Setup {
             host: "127.0.0.1".into(),
             args: Vec::new(),
             token: Some(TOKEN.into()),
+            token_in_file: false,
             env: Vec::new(),
             user: None,
         }
@@ -53,6 +55,14 @@ impl Setup {
     /// What `TA_EXEC_TOKEN` is set to.
     pub(crate) fn token(mut self, token: &str) -> Self {
         self.token = Some(token.into());
+        self
+    }
+
+    /// The server reads the token from this file, which holds `token`.
+    pub(crate) fn token_file(mut self, file: &Path, token: &str) -> Self {
+        self.args.extend(["--token-file".into(), file.to_str().unwrap().into()]);
+        self.token = Some(token.into());
+        self.token_in_file = true;
         self
     }
 
@@ -117,7 +127,7 @@ impl Setup {
             }
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        if let Some(token) = &self.token {
+        if let Some(token) = self.token.as_ref().filter(|_| !self.token_in_file) {
             command.env("TA_EXEC_TOKEN", token);
         }
         if let Some(uid) = self.user {

@@ -1,0 +1,311 @@
+//! `ta run`: a command on another machine, as if it ran here.
+//!
+//! The main thread waits in one place for whatever comes next (a signal, a deadline, the end)
+//! and decides what it means ([`supervisor`]). Bytes are moved by threads of their own
+//! ([`streams`]), so that a reader who has stopped reading holds up no decision.
+
+mod streams;
+mod supervisor;
+mod terminal;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use argh::FromArgs;
+
+use super::{duration, token};
+use crate::client::{ExecClient, RemoteProcess};
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::{EnvDelta, ExecParams, PtySize, SpawnParams};
+use crate::sys;
+use crate::sys::signal::{self, Signals};
+use supervisor::End;
+
+/// The variable that the URL comes in.
+const URL: &str = "TA_EXEC_URL";
+/// How long a command has from SIGTERM to SIGKILL when its time is up or `ta` is to end.
+const GRACE: Duration = Duration::from_secs(1);
+/// Options without a value.
+pub(super) const SWITCHES: &[&str] = &["--tty", "-t", "--stdin", "-i", "--help", "-h"];
+
+/// Run a command on another machine, as if it ran here.
+#[derive(FromArgs)]
+#[argh(
+    subcommand,
+    name = "run",
+    help_triggers("-h", "--help"),
+    usage = "[OPTIONS] [--] COMMAND [ARGS...]\n       {command_name} [OPTIONS] -c 'COMMAND LINE'",
+    example = "{command_name} --exec ws://box:4200/exec -- uname -a",
+    example = "{command_name} --cwd src --timeout 10m -c 'make -j8 2>&1 | tail'",
+    example = "tar c . | {command_name} -i -- tar x -C /tmp/there",
+    example = "{command_name} -it -- bash",
+    note = "The token comes from the environment variable TA_EXEC_TOKEN, from
+--token-file, or from the URL's ?token=.
+
+Output comes as it is written, byte for byte. Without -i the command's stdin
+is empty. What the command leaves running ends with it.
+
+When its time is up the command gets SIGTERM, and SIGKILL one second later.
+Ctrl-C sends it SIGINT, a second one SIGKILL; a third waits for nobody.
+SIGTERM and SIGHUP to ta end the command as a timeout does, and then ta.
+
+--tty needs a terminal on stdin. It is in raw mode meanwhile: every key, Ctrl-C
+too, goes to the command. stdout may be something else; stderr is part of it,
+as on any terminal. TERM and the window's size are passed on.
+
+The exit code is the command's own, 128+n where signal n has ended it
+(130 SIGINT, 137 SIGKILL, 143 SIGTERM), or one of these.",
+    error_code(124, "its time was up"),
+    error_code(125, "ta itself has failed; one line on stderr says why and what to do"),
+    error_code(126, "the command cannot be run"),
+    error_code(127, "the command was not found")
+)]
+pub(super) struct Run {
+    /// the server, ws://HOST:PORT/exec (from TA_EXEC_URL)
+    #[argh(option)]
+    exec: Option<String>,
+    /// file that holds the token
+    #[argh(option)]
+    token_file: Option<PathBuf>,
+    /// directory to run in, absolute or relative to the server's
+    #[argh(option)]
+    cwd: Option<String>,
+    /// set a variable, as NAME=VALUE; as NAME, pass the caller's own on; may be repeated
+    #[argh(option)]
+    env: Vec<String>,
+    /// end the command after this time: 10s, 500ms, 2m, 1h, or seconds
+    #[argh(option, from_str_fn(duration::parse))]
+    timeout: Option<Duration>,
+    /// run the command on a terminal of its own; implies -i
+    #[argh(switch, short = 't')]
+    tty: bool,
+    /// pass stdin on
+    #[argh(switch, short = 'i')]
+    stdin: bool,
+    /// a command line for the shell on that machine
+    #[argh(option, short = 'c', long = "command")]
+    line: Option<String>,
+    #[argh(positional, greedy)]
+    program: Vec<String>,
+}
+
+impl Run {
+    /// Runs the command and answers its exit code.
+    pub(super) fn run(self) -> ExitCode {
+        // Before any thread is there: both are the whole process's.
+        let variables =
+            Variables { url: sys::secret::take(URL), token: sys::secret::take(token::VARIABLE) };
+        let mut signals = vec![signal::INT, signal::QUIT, signal::TERM, signal::HUP];
+        if self.tty {
+            signals.extend([signal::TSTP, signal::CONT]);
+        }
+        let signals = Signals::block(&signals);
+        let resizes = self.tty.then(|| Signals::block(&[signal::WINCH]));
+        let plan = self.plan(variables).map_err(End::from);
+        let end = plan.and_then(|plan| supervisor::run(plan, signals, resizes));
+        match end.unwrap_or_else(|end| end) {
+            End::Code(code) => ExitCode::from(code),
+            End::Signal(signal) => signal::die_of(signal),
+            End::Failed(error) => super::failed(&error),
+        }
+    }
+
+    fn plan(self, variables: Variables) -> Result<Plan> {
+        let mut env = self.env_delta()?;
+        let job = match (self.line, self.program) {
+            (Some(line), program) if program.is_empty() => Job::Line(line),
+            (None, program) if !program.is_empty() => Job::Program(program),
+            (None, _) => {
+                let message =
+                    "no command: ta run [OPTIONS] -- COMMAND ARGS..., or -c 'COMMAND LINE'";
+                return Err(Error::params(message));
+            }
+            (Some(_), _) => {
+                let message = "-c and a COMMAND are both given: put all of it into the line of -c";
+                return Err(Error::params(message));
+            }
+        };
+        let (url, token) = way(self.exec, self.token_file, variables)?;
+        let window = if self.tty { Some(terminal::window_to_use()?) } else { None };
+        if window.is_some()
+            && env.iter().all(|(name, _)| name != "TERM")
+            && let Ok(term) = std::env::var("TERM")
+        {
+            insert(&mut env, "TERM", term)?;
+        }
+        Ok(Plan {
+            url,
+            token,
+            job,
+            cwd: self.cwd,
+            env: (!env.is_empty()).then_some(env),
+            timeout: self.timeout,
+            stdin: self.stdin || self.tty,
+            window,
+        })
+    }
+
+    fn env_delta(&self) -> Result<EnvDelta> {
+        let mut delta = EnvDelta::new();
+        for variable in &self.env {
+            match variable.split_once('=') {
+                Some((name, value)) => insert(&mut delta, name, value.to_owned())?,
+                None => match std::env::var_os(variable).map(OsString::into_string) {
+                    Some(Ok(value)) => insert(&mut delta, variable, value)?,
+                    Some(Err(_)) => {
+                        let message = format!("--env {variable}: its value is not UTF-8");
+                        return Err(Error::params(message));
+                    }
+                    None => {}
+                },
+            }
+        }
+        Ok(delta)
+    }
+}
+
+fn insert(delta: &mut EnvDelta, name: &str, value: String) -> Result<()> {
+    let inserted = delta.insert(name.to_owned(), Some(value));
+    inserted.map_err(|reason| Error::params(format!("--env: {reason}")))
+}
+
+/// What came in the environment.
+struct Variables {
+    url: Option<OsString>,
+    token: Option<OsString>,
+}
+
+/// The URL, and the token if it is not in there. What is named on the command line goes before
+/// what the environment has.
+fn way(
+    url: Option<String>,
+    token_file: Option<PathBuf>,
+    variables: Variables,
+) -> Result<(String, Option<String>)> {
+    let url = match (url, variables.url.map(OsString::into_string)) {
+        (Some(url), _) | (None, Some(Ok(url))) => url,
+        (None, Some(Err(_))) => return Err(Error::params(format!("{URL} is not UTF-8"))),
+        (None, None) => {
+            let message = format!("no server: give --exec ws://HOST:PORT/exec, or set {URL}");
+            return Err(Error::params(message));
+        }
+    };
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let has_token = query.split('&').any(|pair| pair.starts_with("token="));
+    let token = match (has_token, token_file, variables.token) {
+        (true, Some(_), _) => {
+            return Err(Error::params("the URL has a token, and --token-file is given too"));
+        }
+        (true, None, _) => None,
+        (false, Some(file), _) => {
+            let token = String::from_utf8(token::of_file(&file)?);
+            Some(token.map_err(|_| {
+                Error::params(format!("the token file {} is not UTF-8", file.display()))
+            })?)
+        }
+        (false, None, Some(value)) => Some(token::of_variable(value)?),
+        (false, None, None) => None,
+    };
+    Ok((url, token))
+}
+
+/// All that there is to know of a command that is to run.
+struct Plan {
+    url: String,
+    token: Option<String>,
+    job: Job,
+    cwd: Option<String>,
+    env: Option<EnvDelta>,
+    timeout: Option<Duration>,
+    /// Whether our stdin is passed on.
+    stdin: bool,
+    /// The size of the terminal that it gets, if it gets one.
+    window: Option<PtySize>,
+}
+
+enum Job {
+    /// A line for the shell.
+    Line(String),
+    /// A program and its arguments; never empty.
+    Program(Vec<String>),
+}
+
+/// A command that has been started.
+struct Started {
+    client: ExecClient,
+    process: RemoteProcess,
+    /// Whether its time and its stdin are the server's business, as with a command line that is
+    /// fed nothing.
+    served: bool,
+}
+
+impl Plan {
+    /// Connects and starts the command.
+    fn start(self) -> Result<Started> {
+        let client = ExecClient::websocket(&self.url, self.token.as_deref())?;
+        let (command, args) = match self.job {
+            Job::Line(line) if !self.stdin => {
+                let process = client.exec(&ExecParams {
+                    process_id: RemoteProcess::new_id(),
+                    command: line,
+                    shell: None,
+                    cwd: self.cwd,
+                    env: self.env,
+                    timeout_ms: self.timeout.map(whole_ms),
+                    grace_ms: self.timeout.map(|_| whole_ms(GRACE).get()),
+                    stdin: None,
+                    merge_stderr: None,
+                    window: Some(RemoteProcess::DEFAULT_WINDOW),
+                })?;
+                return Ok(Started { client, process, served: true });
+            }
+            Job::Line(line) => (shell(&client)?, vec!["-c".to_owned(), line]),
+            Job::Program(words) => {
+                let mut words = words.into_iter();
+                (words.next().unwrap_or_default(), words.collect())
+            }
+        };
+        let process = client.spawn(&SpawnParams {
+            process_id: RemoteProcess::new_id(),
+            command,
+            args: Some(args),
+            cwd: self.cwd,
+            env: self.env,
+            pty: self.window,
+            merge_stderr: None,
+            window: Some(RemoteProcess::DEFAULT_WINDOW),
+        })?;
+        Ok(Started { client, process, served: false })
+    }
+}
+
+/// The shell that the server would use itself.
+fn shell(client: &ExecClient) -> Result<String> {
+    client.initialize()?.shell.ok_or_else(|| {
+        Error::new(ErrorKind::NoShell, "that machine has no shell to run a command line")
+    })
+}
+
+/// At least one.
+fn whole_ms(duration: Duration) -> std::num::NonZeroU64 {
+    let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    std::num::NonZeroU64::new(ms).unwrap_or(std::num::NonZeroU64::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_switches_is_that_of_the_parser() {
+        for switch in SWITCHES.iter().filter(|switch| !switch.contains('h')) {
+            let run = Run::from_args(&["ta", "run"], &[switch, "ls"]).ok().unwrap();
+            assert_eq!(run.program, ["ls"], "{switch} takes a value");
+        }
+        for option in ["--exec", "--token-file", "--cwd", "--env", "--command", "-c"] {
+            assert!(Run::from_args(&["ta", "run"], &[option]).is_err(), "{option} takes a value");
+        }
+    }
+}

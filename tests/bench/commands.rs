@@ -1,0 +1,73 @@
+//! Commands through the library's client, each checked to have run.
+
+use std::time::{Duration, Instant};
+
+use ta_exec::client::{ExecClient, ProcessEvent, RemoteProcess};
+use ta_exec::protocol::{ExecParams, SpawnParams};
+
+use crate::Outcome;
+
+/// A command that takes longer has hung.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A program, with the window that a host gives unless it says otherwise.
+pub(crate) fn program(command: &str, arguments: &[&str]) -> SpawnParams {
+    SpawnParams {
+        process_id: RemoteProcess::new_id(),
+        command: command.to_owned(),
+        args: Some(arguments.iter().map(|&argument| argument.to_owned()).collect()),
+        cwd: None,
+        env: None,
+        pty: None,
+        merge_stderr: None,
+        window: Some(RemoteProcess::DEFAULT_WINDOW),
+    }
+}
+
+/// A command line, likewise.
+pub(crate) fn command_line(command: &str) -> ExecParams {
+    ExecParams {
+        process_id: RemoteProcess::new_id(),
+        command: command.to_owned(),
+        shell: None,
+        cwd: None,
+        env: None,
+        timeout_ms: None,
+        grace_ms: None,
+        stdin: None,
+        merge_stderr: None,
+        window: Some(RemoteProcess::DEFAULT_WINDOW),
+    }
+}
+
+/// Spawns /bin/true and waits for its exit.
+pub(crate) fn spawn_true(client: &ExecClient) -> Outcome<()> {
+    finish(client.spawn(&program("/bin/true", &[]))?, |_| {}).map(drop)
+}
+
+/// Runs `true` in the shell.
+pub(crate) fn exec_true(client: &ExecClient) -> Outcome<()> {
+    finish(client.exec(&command_line("true"))?, |_| {}).map(drop)
+}
+
+/// Waits for a process's exit, which must be a success, and answers how many bytes came: as
+/// many as the server says that it sent.
+pub(crate) fn finish(mut process: RemoteProcess, mut on_output: impl FnMut(&[u8])) -> Outcome<u64> {
+    let deadline = Instant::now() + DEADLINE;
+    let mut count = 0;
+    loop {
+        match process.next(Some(deadline))? {
+            Some(ProcessEvent::Output(_, bytes)) => {
+                count += bytes.len() as u64;
+                on_output(bytes);
+            }
+            Some(ProcessEvent::Exit(exit)) => {
+                let sent = exit.stdout_bytes + exit.stderr_bytes;
+                let fine = exit.exit_code == Some(0) && !exit.output_held && sent == count;
+                let wrong = || format!("{count} bytes came, and then {exit:?}").into();
+                return fine.then_some(count).ok_or_else(wrong);
+            }
+            None => return Err("a command did not end in time".into()),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What /proc says of the server: memory, threads, descriptors, time on the processor.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+use crate::figures::float;
+
+/// Resident memory now, in bytes.
+pub(crate) fn resident(pid: u32) -> Outcome<f64> {
+    status(pid, "VmRSS:")
+}
+
+/// The most resident memory that there has been, in bytes.
+pub(crate) fn peak_resident(pid: u32) -> Outcome<f64> {
+    status(pid, "VmHWM:")
+}
+
+fn status(pid: u32, field: &str) -> Outcome<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    Ok(float(kib.ok_or_else(|| format!("/proc/{pid}/status has no {field}"))?) * 1024.0)
+}
+
+/// How many threads it has and how many descriptors are open in it.
+pub(crate) fn threads_and_descriptors(pid: u32) -> Outcome<(usize, usize)> {
+    let entries = |name| Ok::<_, std::io::Error>(fs::read_dir(name)?.count());
+    Ok((entries(format!("/proc/{pid}/task"))?, entries(format!("/proc/{pid}/fd"))?))
+}
+
+/// The same, once it has been the same for 100 ms.
+pub(crate) fn settled(pid: u32) -> Outcome<(usize, usize)> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let (mut last, mut since) = (threads_and_descriptors(pid)?, Instant::now());
+    while since.elapsed() < Duration::from_millis(100) {
+        if Instant::now() > deadline {
+            return Err(format!("the server is not at rest: {last:?} threads, descriptors").into());
+        }
+        thread::sleep(Duration::from_millis(5));
+        let now = threads_and_descriptors(pid)?;
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    Ok(last)
+}
+
+/// Seconds on the processor so far, in user mode and in the kernel, its children's not counted.
+pub(crate) fn processor_time(pid: u32) -> Outcome<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields = text.rsplit_once(") ").map(|(_, rest)| rest.split(' ')).into_iter().flatten();
+    // utime and stime, the 14th and 15th field, in hundredths on every architecture there is.
+    let ticks = fields.skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+    Ok(float(ticks) / 100.0)
+}
+
+/// The most resident memory seen every few milliseconds while `work` runs, beside its result.
+pub(crate) fn watch_resident<T>(pid: u32, work: impl FnOnce() -> Outcome<T>) -> Outcome<(T, f64)> {
+    let done = AtomicBool::new(false);
+    let watch = || {
+        let mut most = 0.0_f64;
+        while !done.load(Ordering::Acquire) {
+            most = most.max(resident(pid)?);
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(most)
+    };
+    thread::scope(|scope| {
+        let watcher =
+            thread::Builder::new().name("watcher".to_owned()).spawn_scoped(scope, watch)?;
+        let result = work();
+        done.store(true, Ordering::Release);
+        let most: Outcome<f64> = watcher.join().map_err(|_| "the watcher has panicked")?;
+        Ok((result?, most?))
+    })
+}

@@ -1,0 +1,42 @@
+//! What is measured.
+
+mod crowd;
+mod idle;
+mod latency;
+mod output;
+mod round_trip;
+mod start;
+mod throughput;
+
+use crate::Outcome;
+use crate::arena::Arena;
+use crate::contest::Measured;
+use crate::figures::Samples;
+use crate::report::Row;
+
+/// Measures one thing, which may make several rows.
+pub(crate) type Measure = fn(&Arena) -> Outcome<Vec<Row>>;
+
+/// All there are, by the name that they are asked for with.
+pub(crate) const ALL: &[(&str, Measure)] = &[
+    ("spawn", latency::spawn),
+    ("exec", latency::exec),
+    ("output", output::output),
+    ("start", start::start),
+    ("idle", idle::idle),
+    ("crowd", crowd::crowd),
+    ("ping", round_trip::ping),
+    ("throughput", throughput::throughput),
+];
+
+/// Measures; what fails is a row that says so.
+pub(crate) fn measured(name: &'static str, measure: Measure, arena: &Arena) -> Vec<Row> {
+    let rows = measure(arena);
+    let rows = rows.unwrap_or_else(|error| vec![Row::failed(name, error.to_string())]);
+    rows.into_iter().map(|row| row.named(name)).collect()
+}
+
+/// Something that was looked at once.
+fn single(name: &str, value: f64) -> Outcome<Measured> {
+    Ok(Measured { name: name.to_owned(), samples: Samples::new(vec![vec![value]])? })
+}
