@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Sink, Stream};
 use crate::buffers;
 use crate::protocol::MAX_CHUNK;
 use crate::sys;
-use crate::sys::poll::{Interest, Poll, Ready, Waker};
+use crate::sys::poll::{Interest, Poll, Ready, Waker, wait_for};
 
 /// A pipe of this size takes a third of the turns that the default of 64 KiB takes between a
 /// child that writes without pause and the thread that reads from it.
@@ -88,11 +89,11 @@ impl Outputs {
         }
     }
 
-    /// Takes note of what a wait told.
-    pub(super) fn note(&mut self, poll: &Poll) {
+    /// Takes note of what a wait told, data having been asked for where `reads`.
+    pub(super) fn note(&mut self, poll: &Poll, reads: bool) {
         for (output, place) in &mut self.outputs {
             match place.map(|place| poll.ready(place)) {
-                Some(ready) if ready.any() => output.note(ready),
+                Some(ready) if ready.any() => output.note(ready, reads),
                 _ => *place = None,
             }
         }
@@ -180,18 +181,25 @@ impl Output {
 
     /// Takes note of what a wait told. The end is seen although nothing may be read at the
     /// moment; data that is still there then waits for its turn.
-    fn note(&mut self, ready: Ready) {
+    fn note(&mut self, ready: Ready, reads: bool) {
         if ready.hung_up {
             self.hung_up = true;
-            self.end_if_empty();
+            match (reads, ready.readable) {
+                (true, true) => {}
+                (true, false) => self.from = None,
+                (false, _) => self.end_if_empty(),
+            }
         }
     }
 
     /// After a hang-up an empty output has ended. This is looked at again after each chunk: the
-    /// one that closes the window may be the last, and then no wait will tell.
+    /// one that closes the window may be the last, and then no wait will tell. (The wait itself
+    /// is asked, not FIONREAD: a terminal may have bytes on their way that are not counted yet,
+    /// and poll(2) waits for these.)
     fn end_if_empty(&mut self) {
-        let from = self.from.as_ref();
-        if from.is_some_and(|from| sys::fd::readable_bytes(from.as_fd()) == 0) {
+        let Some(from) = &self.from else { return };
+        let told = wait_for(from.as_fd(), Interest::Read, Some(Duration::ZERO));
+        if matches!(told, Ok(Some(ready)) if ready.hung_up && !ready.readable) {
             self.from = None;
         }
     }

@@ -137,8 +137,8 @@ impl<'a> Worker<'a> {
             sink.gone(self.remaining());
         }
         if self.abandoned {
-            let message =
-                format!("process {:?} has been ended with its connection", self.mailbox.id());
+            let id = self.mailbox.id();
+            let message = format!("the connection is lost, and process {id:?} has ended with it");
             sink.failed(Error::new(ErrorKind::Internal, message));
         }
     }
@@ -264,7 +264,7 @@ impl<'a> Worker<'a> {
         if self.poll.ready(woken).any() {
             self.mailbox.waker().reset();
         }
-        self.outputs.note(&self.poll);
+        self.outputs.note(&self.poll, reads);
         if stdin.is_some_and(|place| self.poll.ready(place).any()) {
             self.stdin.advance();
         }

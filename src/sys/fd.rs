@@ -51,14 +51,6 @@ pub(crate) fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     })
 }
 
-/// How many bytes wait to be read in a pipe or terminal.
-pub(crate) fn readable_bytes(fd: BorrowedFd<'_>) -> usize {
-    let mut count: libc::c_int = 0;
-    // SAFETY: FIONREAD stores one int, and the descriptor is open.
-    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut count) };
-    if result < 0 { 0 } else { usize::try_from(count).unwrap_or(0) }
-}
-
 /// Asks for a larger pipe, so that writer and reader take fewer turns. Best effort: an
 /// unprivileged user may be over the system's limit for pipes.
 #[cfg(target_os = "linux")]
