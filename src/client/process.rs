@@ -151,10 +151,6 @@ impl RemoteProcess {
     /// is the last event.
     pub fn next(&mut self, deadline: Option<Instant>) -> Result<Option<ProcessEvent<'_>>> {
         buffers::give(std::mem::take(&mut self.current));
-        // Whoever has taken all there is lets the process go on at once.
-        if self.events.is_empty() {
-            self.acknowledge(1);
-        }
         let event = match deadline {
             None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(deadline) => self.events.recv_deadline(deadline),

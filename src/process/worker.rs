@@ -16,16 +16,13 @@ use super::deadlines::{Deadlines, take_due};
 use super::mailbox::{Mailbox, Order, has_ended};
 use super::output::Outputs;
 use super::stdin::Stdin;
-use super::{Ending, Sink, Terms};
+use super::{Ending, Sink, Terms, threads};
 use crate::error::{Error, ErrorKind};
 use crate::sync::lock;
 use crate::sys;
 use crate::sys::child::{Group, Status};
 use crate::sys::poll::{Interest, Poll};
 use crate::sys::signal;
-
-/// A worker's stack: it formats messages and lends 32 KiB to the child it starts.
-const STACK: usize = 256 * 1024;
 
 pub(super) fn start<S: Sink>(command: Command, terms: Terms, mailbox: Arc<Mailbox>, sink: S) {
     let name = command.name.clone();
@@ -38,8 +35,7 @@ pub(super) fn start<S: Sink>(command: Command, terms: Terms, mailbox: Arc<Mailbo
             run(command, terms, &mailbox, sink);
         }
     };
-    let thread = thread::Builder::new().name("process".to_owned()).stack_size(STACK);
-    if let Err(error) = thread.spawn(run)
+    if let Err(error) = threads::run(run)
         && let Some(mut sink) = lock(&sink).take()
     {
         sink.failed(Error::io(&error, format!("cannot make a thread for {name:?}")));

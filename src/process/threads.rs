@@ -1,0 +1,48 @@
+//! Threads for processes, used again: starting one costs as much as a tenth of starting a small
+//! program, and stopping it as much again.
+
+use std::io;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+/// A worker's stack: it formats messages and lends 32 KiB to the child it starts.
+const STACK: usize = 256 * 1024;
+/// How many threads wait for another process at most, and for how long: enough for a host that
+/// runs one command after another on each of its connections, and gone when it pauses.
+const IDLE: usize = 8;
+const PATIENCE: Duration = Duration::from_secs(1);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Holds nothing: a job is handed to a thread that waits, or is not taken.
+static HANDOVER: LazyLock<(Sender<Job>, Receiver<Job>)> = LazyLock::new(|| bounded(0));
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs a job on a thread of its own.
+///
+/// # Errors
+/// `EAGAIN` where there can be no more threads; the job has been dropped.
+pub(super) fn run(job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    match HANDOVER.0.try_send(Box::new(job)) {
+        Ok(()) => Ok(()),
+        Err(refused) => {
+            let job = refused.into_inner();
+            let thread = thread::Builder::new().name("process".to_owned()).stack_size(STACK);
+            thread.spawn(move || work(job)).map(drop)
+        }
+    }
+}
+
+fn work(first: Job) {
+    let mut next = Some(first);
+    while let Some(job) = next {
+        job();
+        let waiting = WAITING.fetch_add(1, Ordering::Relaxed);
+        next = if waiting < IDLE { HANDOVER.1.recv_timeout(PATIENCE).ok() } else { None };
+        WAITING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
