@@ -152,7 +152,12 @@ impl Error {
 
     /// The same from an I/O error.
     pub(crate) fn io(error: &io::Error, what: impl fmt::Display) -> Self {
-        Self::os(sys::errno::of(error), what)
+        let errno = sys::errno::of(error);
+        match error.raw_os_error() {
+            Some(_) => Self::os(errno, what),
+            // A resolver, for instance, has a sentence and no errno.
+            None => Self::new(ErrorKind::Os(errno), format!("{what}: {error}")),
+        }
     }
 
     /// A fault in the params of a request.

@@ -34,6 +34,11 @@ pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<
         say(&format!("ta {}\n", env!("CARGO_PKG_VERSION")));
         return Err(ExitCode::SUCCESS);
     }
+    if texts.get(1).is_some_and(|first| first == "help") {
+        // `ta help run` is `ta run --help`.
+        texts.remove(1);
+        texts.push("--help".to_owned());
+    }
     let words = texts.iter().skip(1).map(String::as_str);
     let given = if is_run { split_options(words) } else { split_values(words) };
     T::from_args(&["ta"], &given).map_err(|exit| match exit.status {

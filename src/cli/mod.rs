@@ -14,7 +14,7 @@ use argh::FromArgs;
 use crate::error::{Error, ErrorKind, StartStep};
 use crate::sys;
 
-/// Commands of coding agents, run where they belong.
+/// Commands of coding agents, run where they belong. `ta --version` tells the version.
 #[derive(FromArgs)]
 #[argh(help_triggers("-h", "--help"))]
 struct Ta {
@@ -72,9 +72,7 @@ fn advice(error: &Error) -> Option<&'static str> {
     match (error.kind(), error.step()) {
         (_, Some(StartStep::Cwd)) => Some("--cwd names a directory on the server's machine"),
         (ErrorKind::NoShell, _) => Some("give a program and its arguments in place of -c"),
-        (ErrorKind::ConnectionLost, _) => {
-            Some("the command ends with it; the server's log may tell why")
-        }
+        (ErrorKind::ConnectionLost, _) => Some("the server's log may tell why"),
         (ErrorKind::Limit, _) => Some("try again when less is running there"),
         _ => None,
     }

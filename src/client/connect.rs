@@ -31,7 +31,9 @@ pub(super) fn websocket(
         Error::params(format!("{shown:?} is no URL (ws://HOST:PORT/exec is): {error}"))
     })?;
     if uri.scheme_str() != Some("ws") {
-        return Err(Error::params(format!("{shown:?} must begin with ws://")));
+        return Err(Error::params(format!(
+            "{shown:?} must begin with ws:// (there is no TLS yet: go through ssh -L)"
+        )));
     }
     let host = uri.host().ok_or_else(|| Error::params(format!("{shown:?} names no host")))?;
     let socket = Arc::new(reach(host, uri.port_u16().unwrap_or(80), shown)?);

@@ -35,6 +35,7 @@ pub(crate) struct LocalExecEnvironment {
     /// `NAME=value` of this process, as they were when it started.
     environment: Arc<[CString]>,
     path: OsString,
+    has_pwd: bool,
     descriptor_limit: Option<DescriptorLimit>,
     oom_score: Arc<str>,
 }
@@ -58,6 +59,7 @@ impl LocalExecEnvironment {
             shell: options.shell,
             environment: variables.collect(),
             path: std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into()),
+            has_pwd: std::env::var_os("PWD").is_some(),
             descriptor_limit: options.descriptor_limit,
             oom_score: raised_oom_score(),
         })
@@ -90,6 +92,7 @@ impl LocalExecEnvironment {
         let delta = params.env.unwrap_or_default();
         let command = Command {
             name: shell.to_string_lossy().into_owned(),
+            is_shell: true,
             programs: vec![shell.clone()],
             arguments: vec![shell, c"-c".to_owned(), command],
             input,
@@ -136,14 +139,21 @@ impl LocalExecEnvironment {
                 set.push(c_string("env", format!("{name}={value}"))?);
             }
         }
+        let directory = directory.into_os_string().into_vec();
+        if self.has_pwd && delta.iter().all(|(name, _)| name != "PWD") {
+            // The server's own would be wrong, as after a `cd` that has not told.
+            unset.extend([c"PWD".to_owned(), c"OLDPWD".to_owned()]);
+            set.push(c_string("cwd", [b"PWD=", directory.as_slice()].concat())?);
+        }
         Ok(Command {
             name: String::new(),
+            is_shell: false,
             programs: Vec::new(),
             arguments: Vec::new(),
             base_environment: Arc::clone(&self.environment),
             set,
             unset,
-            directory: c_string("cwd", directory.into_os_string().into_vec())?,
+            directory: c_string("cwd", directory)?,
             input: Input::Null,
             pty: None,
             merge_stderr: false,

@@ -28,6 +28,8 @@ pub(crate) enum Input {
 pub(crate) struct Command {
     /// As the host named it, for messages.
     pub(crate) name: String,
+    /// It is the shell of a command line.
+    pub(crate) is_shell: bool,
     /// Paths to try in turn.
     pub(crate) programs: Vec<CString>,
     /// The program's own name first.
@@ -60,7 +62,7 @@ impl Command {
         let failed = |error: io::Error| Error::io(&error, format!("cannot start {:?}", self.name));
         match self.pty {
             Some(size) => {
-                let what = || format!("cannot start {:?} on a terminal", self.name);
+                let what = || format!("cannot open a terminal (/dev/ptmx) for {:?}", self.name);
                 let (master, terminal) =
                     sys::pty::open(size).map_err(|error| Error::io(&error, what()))?;
                 sys::fd::set_nonblocking(master.as_fd()).map_err(failed)?;
@@ -139,7 +141,9 @@ impl Command {
             Step::Clone => Error::os(errno, format!("cannot make a process for {name:?}")),
             Step::Prepare => Error::os(errno, format!("cannot prepare a process for {name:?}")),
             Step::Exec => {
-                let error = Error::os(errno, format!("cannot start {name:?} in {directory}"));
+                let role = if self.is_shell { "the shell " } else { "" };
+                let what = format!("cannot start {role}{name:?} in {directory}");
+                let error = Error::os(errno, what);
                 let error = match self.hint(errno) {
                     Some(hint) => {
                         Error::new(error.kind().clone(), format!("{} ({hint})", error.message()))
@@ -160,7 +164,10 @@ impl Command {
                     .to_owned(),
             ),
             "ENOENT" if !self.name.contains('/') => {
-                Some("it is in no directory of PATH".to_owned())
+                // What comes in one word from a user of ssh is meant for a shell.
+                let line = self.name.contains(char::is_whitespace);
+                let advice = if line { "; a command line goes to the shell with -c" } else { "" };
+                Some(format!("it is in no directory of PATH{advice}"))
             }
             "ENOENT" if path().is_some_and(|path| std::fs::exists(path).unwrap_or(false)) => Some(
                 "the file is there, but not the interpreter or loader that it names".to_owned(),

@@ -174,6 +174,7 @@ impl SpawnParams {
 
 /// A terminal's size in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(expecting = "an object with cols and rows")]
 pub struct PtySize {
     /// Characters in a line.
     pub cols: NonZeroU16,

@@ -136,9 +136,30 @@ pub(crate) fn params<'de, P: Deserialize<'de>>(raw: Option<&'de RawValue>) -> Re
         };
         let message = error.to_string();
         let reason = message.split(" at line ").next().unwrap_or_default();
-        // A missing member is named by the reason itself.
-        Error::params(if path == "." { reason.to_owned() } else { format!("{path}: {reason}") })
+        let missing =
+            reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+        Error::params(match (path.as_str(), missing) {
+            (".", Some(member)) => format!("{member}: missing"),
+            (".", None) => for_people(reason),
+            (path, Some(member)) => format!("{path}.{member}: missing"),
+            (path, None) => format!("{path}: {}", for_people(reason)),
+        })
     })
+}
+
+/// serde's words for what it wanted, in those of the protocol.
+fn for_people(reason: &str) -> String {
+    const WORDS: &[(&str, &str)] = &[
+        ("a nonzero u64", "an integer of at least 1"),
+        ("a nonzero u16", "an integer from 1 to 65535"),
+        ("expected u64", "expected an integer of at least 0"),
+        ("expected i64", "expected an integer"),
+        ("expected a map", "expected an object"),
+        ("a sequence", "an array"),
+        ("invalid type: sequence", "invalid type: array"),
+        ("invalid type: map", "invalid type: object"),
+    ];
+    WORDS.iter().fold(reason.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 /// Reads a result.
@@ -336,7 +357,7 @@ mod tests {
             let raw: &RawValue = serde_json::from_str(text).unwrap();
             params::<ExecParams>(Some(raw)).unwrap_err().message().to_owned()
         };
-        assert!(read("{\"processId\":\"p\"}").contains("`command`"));
+        assert_eq!(read("{\"processId\":\"p\"}"), "command: missing");
         assert!(read("{\"processId\":1,\"command\":\"x\"}").starts_with("processId: "));
         let timeout = "{\"processId\":\"p\",\"command\":\"x\",\"timeoutMs\":0}";
         assert!(read(timeout).starts_with("timeoutMs: "), "{}", read(timeout));

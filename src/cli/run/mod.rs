@@ -38,14 +38,15 @@ pub(super) const SWITCHES: &[&str] = &["--tty", "-t", "--stdin", "-i", "--help",
     help_triggers("-h", "--help"),
     usage = "[OPTIONS] [--] COMMAND [ARGS...]\n       {command_name} [OPTIONS] -c 'COMMAND LINE'",
     example = "{command_name} --exec ws://box:4200/exec -- uname -a",
-    example = "{command_name} --cwd src --timeout 10m -c 'make -j8 2>&1 | tail'",
-    example = "tar c . | {command_name} -i -- tar x -C /tmp/there",
+    example = "{command_name} --cwd src --timeout 10m -c 'make -j8 2>&1'",
+    example = "tar c . | {command_name} -i -- tar x -C /tmp",
     example = "{command_name} -it -- bash",
     note = "The token comes from the environment variable TA_EXEC_TOKEN, from
---token-file, or from the URL's ?token=.
+--token-file, or from the URL's ?token= (percent-encoded, and for everybody
+on this machine to see while ta runs).
 
 Output comes as it is written, byte for byte. Without -i the command's stdin
-is empty. What the command leaves running ends with it.
+is empty. What the command leaves running in its process group ends with it.
 
 When its time is up the command gets SIGTERM, and SIGKILL one second later.
 Ctrl-C sends it SIGINT, a second one SIGKILL; a third waits for nobody.
@@ -150,6 +151,10 @@ impl Run {
     fn env_delta(&self) -> Result<EnvDelta> {
         let mut delta = EnvDelta::new();
         for variable in &self.env {
+            if [URL, token::VARIABLE].contains(&variable.as_str()) {
+                let message = format!("--env {variable}: that is ta's own; give {variable}=VALUE");
+                return Err(Error::params(message));
+            }
             match variable.split_once('=') {
                 Some((name, value)) => insert(&mut delta, name, value.to_owned())?,
                 None => match std::env::var_os(variable).map(OsString::into_string) {
