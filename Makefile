@@ -48,7 +48,7 @@ clean:
 	$(CARGO) clean
 
 test-tools:
-	@sh tests/tools.sh python3 ip ps script
+	@sh tests/tools.sh python3 ip ps stty unshare script
 
 lint-tools:
 	@sh tests/tools.sh shellcheck

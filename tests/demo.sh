@@ -47,10 +47,11 @@ show() {
 echo "A server listens at $TA_EXEC_URL with a token that was just made up."
 echo "What follows goes through it, as it would from another machine:"
 show -- uname -sm
+# shellcheck disable=SC2016  # expanded by the far shell
 show -c 'for n in 1 2 3; do echo "line $n, as it comes"; sleep 0.3; done; echo "to stderr" >&2'
 show -c 'echo "what fails says so" >&2; exit 7'
 show --timeout 1s -c 'echo "this would take a minute"; sleep 61.7 & wait'
-if ps -A -o args= 2>/dev/null | grep -q '^sleep 61\.7'; then
+if pgrep -f '^sleep 61\.7' >/dev/null 2>&1; then
     echo "the sleep is still there: that is a bug" >&2
     exit 1
 fi
