@@ -31,7 +31,8 @@ fn five_hundred_at_once_get_their_codes_and_leave_nothing() {
     });
 }
 
-/// The numbers of threads and descriptors, once they have been the same for 100 ms.
+/// The numbers of threads and descriptors, once they have been the same for longer than the second
+/// that a thread waits for another process.
 fn settled(pid: u32) -> (usize, usize) {
     let now = || (procfs::threads(pid), procfs::descriptors(pid));
     let (mut last, mut since) = (now(), Instant::now());
@@ -39,7 +40,7 @@ fn settled(pid: u32) -> (usize, usize) {
         if now() != last {
             (last, since) = (now(), Instant::now());
         }
-        since.elapsed() > Duration::from_millis(100)
+        since.elapsed() > Duration::from_millis(1200)
     });
     last
 }

@@ -11,6 +11,15 @@ fn assert_timed_out(done: &Done) {
     assert!(done.is("timedOut") && !done.is("killed"), "{}", done.result);
 }
 
+/// SIGKILL has ended it. On a machine that is too busy to have it reaped by the time that the answer
+/// is due, the answer says neither code nor signal.
+fn assert_killed(done: &Done, deadline: Duration) {
+    let unknown = (done.code(), done.signal()) == (None, None);
+    let due = done.elapsed >= deadline + Duration::from_millis(150);
+    let killed = (done.code(), done.signal()) == (None, Some("SIGKILL"));
+    assert!(killed || (unknown && due), "{} after {:?}", done.result, done.elapsed);
+}
+
 /// What the protocol allows on top of the deadline.
 const SLACK: Duration = Duration::from_millis(250);
 
@@ -21,7 +30,7 @@ fn the_answer_comes_at_the_deadline_and_not_when_the_command_would_end() {
         best_of_three(timeout + SLACK, "an exec with a timeout of 500 ms", || {
             let done = peer.exec(json!({"command": "sleep 6", "timeoutMs": 500}));
             assert_timed_out(&done);
-            assert_eq!((done.code(), done.signal()), (None, Some("SIGKILL")));
+            assert_killed(&done, timeout);
             assert!(done.elapsed >= timeout, "{:?}", done.elapsed);
             assert!(done.elapsed < Duration::from_secs(4), "{:?}", done.elapsed);
             done.elapsed
@@ -96,7 +105,8 @@ fn without_grace_there_is_no_sigterm() {
         let script = "trap 'echo bye; exit 3' TERM; echo a; while :; do sleep 0.05; done";
         let done = peer.exec(json!({"command": script, "timeoutMs": 300}));
         assert_timed_out(&done);
-        assert_eq!((done.text().as_str(), done.signal()), ("a\n", Some("SIGKILL")));
+        assert_eq!(done.text(), "a\n");
+        assert_killed(&done, Duration::from_millis(300));
         let params = json!({"command": script, "timeoutMs": 300, "graceMs": 0});
         assert_timed_out(&peer.exec(params));
     });
@@ -114,7 +124,7 @@ fn who_ignores_sigterm_is_killed_when_the_grace_is_over() {
             victim.await_alive();
             let done = peer.finish(&running);
             assert_timed_out(&done);
-            assert_eq!(done.signal(), Some("SIGKILL"));
+            assert_killed(&done, Duration::from_millis(600));
             assert!(done.elapsed >= Duration::from_millis(600), "{:?}", done.elapsed);
             victim.await_gone_within(Duration::from_secs(1));
             done.elapsed
