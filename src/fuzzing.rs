@@ -30,7 +30,7 @@ pub fn session(data: &[u8]) {
     let feed = move || drop(writer.write_all(&data));
     let feeder = std::thread::Builder::new().spawn(feed).unwrap();
     let null = Box::new(File::options().write(true).open("/dev/null").unwrap());
-    let (outbox, thread) = Outbox::start(null, Framing::Lines, || {}).unwrap();
+    let (outbox, thread) = Outbox::start(null, Framing::Lines, || {}, || false).unwrap();
     let config = Config {
         access: Access::default(),
         peer_timeout: Duration::from_secs(10),

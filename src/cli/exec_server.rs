@@ -82,6 +82,7 @@ impl ExecServer {
         // Before any thread is there: both are the whole process's.
         let token = sys::secret::take(TOKEN);
         let signals = Signals::block(&[signal::TERM, signal::INT, signal::HUP]);
+        signal::wait_for_children();
         sys::fd::close_inherited_on_exec();
         let descriptor_limit = sys::host::raise_descriptor_limit();
         let prepared = self.access(token).and_then(|access| {

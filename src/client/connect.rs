@@ -59,7 +59,7 @@ pub(super) fn websocket(
     let on_failure = move || drop(waken.shutdown(std::net::Shutdown::Both));
     let target = Box::new(SharedSocket(Arc::clone(&socket)));
     let (outbox, _writer) =
-        Outbox::start(target, Framing::WebSocketClient, on_failure).map_err(failed)?;
+        Outbox::start(target, Framing::WebSocketClient, on_failure, || false).map_err(failed)?;
     stream.get_mut().connected(outbox.clone()).map_err(failed)?;
     Ok((WsSource::after_handshake(stream), outbox, socket))
 }

@@ -14,6 +14,9 @@ use crate::protocol::{ExecResult, ExitEvent, OutputEvent, ProcessId, method};
 use crate::sync::lock;
 use crate::transport::{End, Event, Source};
 
+/// A chunk below this gets a buffer of its own size.
+const SMALL: usize = 4096;
+
 /// Where an answer goes.
 pub(super) enum Pending {
     /// To a call that waits.
@@ -111,7 +114,11 @@ impl Dispatch {
 
     fn receive(&self, text: &str) {
         if let Some(output) = rpc::parse_output(text) {
-            let mut bytes = buffers::take();
+            // Many small chunks may wait for a slow reader: each in as much memory as it needs.
+            let mut bytes = match output.chunk.len() {
+                0..SMALL => Vec::new(),
+                _ => buffers::take(),
+            };
             if rpc::decode_onto(output.chunk, &mut bytes) {
                 let stream = stream_of(output.method);
                 return self.event(output.process_id, Incoming::Output(stream, bytes));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, ErrorKind, Result, StartStep};
+use crate::error::{Error, ErrorKind, Result};
 use crate::process::{Command, Input, Terms};
 use crate::protocol::{EnvDelta, ExecParams, SpawnParams};
 use crate::sys;
@@ -36,6 +36,10 @@ pub(crate) struct LocalExecEnvironment {
     environment: Arc<[CString]>,
     path: OsString,
     has_pwd: bool,
+    /// The user's home directory: HOME, else what the user database says.
+    home: Option<OsString>,
+    /// bash or sh, found once: looking through PATH may wait for a slow disk.
+    found_shell: Option<PathBuf>,
     descriptor_limit: Option<DescriptorLimit>,
     oom_score: Arc<str>,
 }
@@ -54,12 +58,17 @@ impl LocalExecEnvironment {
             return Err(Error::os(sys::errno::ENOTDIR, what()));
         }
         let variables = std::env::vars_os().filter_map(|(name, value)| variable(&name, &value));
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+        let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+        let sh = || Some(PathBuf::from("/bin/sh")).filter(|path| is_executable(path));
         Ok(Self {
             cwd,
             shell: options.shell,
             environment: variables.collect(),
-            path: std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into()),
+            found_shell: find(&path, "bash").or_else(sh),
+            path,
             has_pwd: std::env::var_os("PWD").is_some(),
+            home: home.or_else(sys::host::home),
             descriptor_limit: options.descriptor_limit,
             oom_score: raised_oom_score(),
         })
@@ -70,9 +79,17 @@ impl LocalExecEnvironment {
         &self.cwd
     }
 
+    /// The user's home directory, if it is known.
+    pub(crate) fn home(&self) -> Option<&OsStr> {
+        self.home.as_deref()
+    }
+
     /// The shell that runs command lines, if there is one.
     pub(crate) fn shell(&self) -> Option<PathBuf> {
-        self.resolve_shell(None).ok()
+        match &self.shell {
+            Some(shell) => Some(PathBuf::from(shell)),
+            None => self.found_shell.clone(),
+        }
     }
 
     /// A command line for the shell, ready to be started.
@@ -80,7 +97,13 @@ impl LocalExecEnvironment {
     /// # Errors
     /// `NoShell`, and what is wrong with the params.
     pub(crate) fn command_line(&self, params: ExecParams) -> Result<(Command, Terms)> {
-        let shell = self.resolve_shell(params.shell.as_deref())?.into_os_string();
+        let shell = params.shell.map(PathBuf::from).or_else(|| self.shell()).ok_or_else(|| {
+            let message = "this machine has no shell: neither bash in PATH nor /bin/sh";
+            Error::new(ErrorKind::NoShell, message)
+        })?;
+        let shell = shell.into_os_string();
+        let name = shell.to_string_lossy().into_owned();
+        let programs = self.candidates("shell", &name, None)?;
         let shell = c_string("shell", shell.into_vec())?;
         let command = c_string("command", params.command)?;
         let input = params.stdin.map_or(Input::Null, |stdin| Input::Bytes(stdin.0));
@@ -91,9 +114,9 @@ impl LocalExecEnvironment {
         };
         let delta = params.env.unwrap_or_default();
         let command = Command {
-            name: shell.to_string_lossy().into_owned(),
+            name,
             is_shell: true,
-            programs: vec![shell.clone()],
+            programs,
             arguments: vec![shell, c"-c".to_owned(), command],
             input,
             pty: None,
@@ -109,7 +132,7 @@ impl LocalExecEnvironment {
     /// What is wrong with the params.
     pub(crate) fn program(&self, params: SpawnParams) -> Result<(Command, Terms)> {
         let delta = params.env.unwrap_or_default();
-        let programs = self.candidates(&params.command, &delta)?;
+        let programs = self.candidates("command", &params.command, Some(&delta))?;
         let mut arguments = vec![c_string("command", params.command.as_str())?];
         for (index, argument) in params.args.unwrap_or_default().into_iter().enumerate() {
             arguments.push(c_string(&format!("args[{index}]"), argument)?);
@@ -163,15 +186,20 @@ impl LocalExecEnvironment {
     }
 
     /// The paths that a program's name may mean: itself if it has a slash, else one in each
-    /// directory of the child's PATH.
-    fn candidates(&self, name: &str, delta: &EnvDelta) -> Result<Vec<CString>> {
+    /// directory of PATH, which is the child's own where there is a delta for it.
+    fn candidates(
+        &self,
+        member: &str,
+        name: &str,
+        delta: Option<&EnvDelta>,
+    ) -> Result<Vec<CString>> {
         if name.is_empty() {
-            return Err(Error::params("command: a program needs a name"));
+            return Err(Error::params(format!("{member}: a program needs a name")));
         }
         if name.contains('/') {
-            return Ok(vec![c_string("command", name)?]);
+            return Ok(vec![c_string(member, name)?]);
         }
-        let own = delta.iter().find(|(variable, _)| *variable == "PATH");
+        let own = delta.and_then(|delta| delta.iter().find(|(variable, _)| *variable == "PATH"));
         let path = match own {
             Some((_, Some(path))) => OsStr::new(path),
             Some((_, None)) => OsStr::new(DEFAULT_PATH),
@@ -181,38 +209,19 @@ impl LocalExecEnvironment {
             // An empty entry is the directory that the child starts in.
             .map(|directory| if directory.as_os_str().is_empty() { ".".into() } else { directory })
             .map(|directory: PathBuf| {
-                c_string("command", directory.join(name).into_os_string().into_vec())
+                c_string(member, directory.join(name).into_os_string().into_vec())
             })
             .collect()
     }
+}
 
-    /// The shell that was asked for, else the configured one, else bash, else sh.
-    fn resolve_shell(&self, wanted: Option<&str>) -> Result<PathBuf> {
-        match wanted.or(self.shell.as_deref()) {
-            // What was named is meant: if it is not there, starting it says so.
-            Some(shell) if shell.contains('/') => Ok(PathBuf::from(shell)),
-            Some("") => Err(Error::params("shell: a program needs a name")),
-            Some(name) => self.find(name).ok_or_else(|| {
-                let what = format!("cannot find the shell {name:?} in any directory of PATH");
-                Error::os(sys::errno::ENOENT, what).at(Some(StartStep::Exec))
-            }),
-            None => self
-                .find("bash")
-                .or_else(|| Some(PathBuf::from("/bin/sh")).filter(|path| is_executable(path)))
-                .ok_or_else(|| {
-                    let message = "this machine has no shell: neither bash in PATH nor /bin/sh";
-                    Error::new(ErrorKind::NoShell, message)
-                }),
-        }
-    }
-
-    fn find(&self, name: &str) -> Option<PathBuf> {
-        let directories = std::env::split_paths(&self.path);
-        directories
-            .filter(|directory| directory.is_absolute())
-            .map(|directory| directory.join(name))
-            .find(|path| is_executable(path))
-    }
+/// The program of that name in an absolute directory of PATH.
+fn find(path: &OsStr, name: &str) -> Option<PathBuf> {
+    let directories = std::env::split_paths(path);
+    directories
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(name))
+        .find(|path| is_executable(path))
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -239,9 +248,4 @@ fn raised_oom_score() -> Arc<str> {
     let own = std::fs::read_to_string("/proc/self/oom_score_adj").ok();
     let own: i32 = own.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     (own.max(0) + RAISE).min(1000).to_string().into()
-}
-
-/// The user's home directory: HOME, else what the user database says.
-pub(crate) fn home() -> Option<OsString> {
-    std::env::var_os("HOME").filter(|home| !home.is_empty()).or_else(sys::host::home)
 }

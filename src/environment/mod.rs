@@ -2,4 +2,4 @@
 
 mod local;
 
-pub(crate) use local::{LocalExecEnvironment, LocalOptions, home};
+pub(crate) use local::{LocalExecEnvironment, LocalOptions};

@@ -104,6 +104,13 @@ impl Deadlines {
         }
     }
 
+    /// Whether output counts as drained only because nothing has come for a while.
+    pub(super) fn is_quiet(&self, now: Instant) -> bool {
+        self.drain
+            .as_ref()
+            .is_some_and(|drain| drain.held_back.is_none() && now >= drain.quiet && now < drain.end)
+    }
+
     /// Whether output need not be waited for any longer.
     pub(super) fn drained(&self, now: Instant) -> bool {
         self.drain.as_ref().is_some_and(|drain| {

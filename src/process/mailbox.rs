@@ -61,9 +61,15 @@ pub(crate) struct Mailbox {
     orders: Mutex<Option<VecDeque<Order>>>,
     waker: Arc<Waker>,
     acknowledged: AtomicU64,
+    /// Bytes and writes that wait for the child to read.
     stdin_waiting: AtomicUsize,
+    writes_waiting: AtomicUsize,
     ended: AtomicBool,
 }
+
+/// The most writes that may wait for one process, however small: a child that does not read must
+/// not use up what its connection may have in flight.
+const MOST_WRITES_WAITING: usize = 1024;
 
 impl Mailbox {
     pub(super) fn new(id: &str) -> io::Result<Self> {
@@ -73,6 +79,7 @@ impl Mailbox {
             waker: Arc::new(Waker::new()?),
             acknowledged: AtomicU64::new(0),
             stdin_waiting: AtomicUsize::new(0),
+            writes_waiting: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
         })
     }
@@ -99,12 +106,23 @@ impl Mailbox {
     /// Gives a write, unless too much waits already; then none of it is taken.
     pub(crate) fn give_write(&self, bytes: Vec<u8>, eof: bool, reply: Reply<()>) {
         let size = bytes.len();
+        // Only the connection's own thread adds to either count.
+        if self.writes_waiting.load(Ordering::Relaxed) >= MOST_WRITES_WAITING {
+            let message = format!(
+                "cannot take a write for the stdin of process {:?}: {MOST_WRITES_WAITING} wait",
+                self.id
+            );
+            return reply(Err(Error::new(ErrorKind::StdinFull, message)));
+        }
         let claimed =
             self.stdin_waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
                 waiting.checked_add(size).filter(|sum| *sum <= MAX_STDIN_WAITING)
             });
         match claimed {
-            Ok(_) => self.give(Order::Write { bytes, eof, reply }),
+            Ok(_) => {
+                self.writes_waiting.fetch_add(1, Ordering::Relaxed);
+                self.give(Order::Write { bytes, eof, reply });
+            }
             Err(waiting) => reply(Err(Error::new(
                 ErrorKind::StdinFull,
                 format!(
@@ -146,9 +164,10 @@ impl Mailbox {
         self.acknowledged.swap(0, Ordering::AcqRel)
     }
 
-    /// Bytes of stdin that have been written, or never will be.
-    pub(super) fn release_stdin(&self, bytes: usize) {
+    /// A write that is over, whatever became of it.
+    pub(super) fn release_write(&self, bytes: usize) {
         self.stdin_waiting.fetch_sub(bytes, Ordering::Relaxed);
+        self.writes_waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The process takes no more orders; those not yet looked at are answered.

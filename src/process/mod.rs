@@ -86,6 +86,9 @@ pub(crate) trait Sink: Send + 'static {
     /// waker when that changes; until then the child is not read from.
     fn ready(&mut self, waker: &Arc<Waker>) -> bool;
 
+    /// Whether a last word would be on its way at once.
+    fn has_room(&self) -> bool;
+
     /// The process is over; the last event but [`Sink::gone`]. Called when the sink is ready.
     fn ended(&mut self, ending: &Ending);
 

@@ -46,6 +46,16 @@ impl Outputs {
         self.outputs.iter().all(|(output, _)| output.from.is_none())
     }
 
+    /// Whether there is something to read at this moment.
+    pub(super) fn has_data(&self) -> bool {
+        let has_data = |output: &Output| {
+            let from = output.from.as_ref()?;
+            let told = wait_for(from.as_fd(), Interest::Read, Some(Duration::ZERO));
+            told.ok()?.map(|ready| ready.readable)
+        };
+        self.outputs.iter().any(|(output, _)| has_data(output) == Some(true))
+    }
+
     /// Whether a chunk may be read, the sink being ready for one or not.
     pub(super) fn admits(&self, ready: bool) -> bool {
         self.dropping || (ready && self.window.room() > 0)
@@ -184,10 +194,8 @@ impl Output {
     fn note(&mut self, ready: Ready, reads: bool) {
         if ready.hung_up {
             self.hung_up = true;
-            match (reads, ready.readable) {
-                (true, true) => {}
-                (true, false) => self.from = None,
-                (false, _) => self.end_if_empty(),
+            if !(reads && ready.readable) {
+                self.end_if_empty();
             }
         }
     }

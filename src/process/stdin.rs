@@ -41,7 +41,7 @@ impl Stdin {
     pub(super) fn push(&mut self, bytes: Vec<u8>, eof: bool, reply: Reply<()>) {
         let ended = self.queue.back().is_some_and(|last| last.eof) && !self.is_terminal;
         if self.to.is_none() || ended {
-            self.mailbox.release_stdin(bytes.len());
+            self.mailbox.release_write(bytes.len());
             return reply(Err(closed_stdin(self.mailbox.id())));
         }
         let charged = bytes.len();
@@ -91,8 +91,8 @@ impl Stdin {
     }
 
     fn finish(&self, write: Write, result: Result<()>) {
-        self.mailbox.release_stdin(write.charged);
         if let Some(reply) = write.reply {
+            self.mailbox.release_write(write.charged);
             reply(result);
         }
     }

@@ -67,6 +67,10 @@ struct Worker<'a> {
     outputs: Outputs,
     deadlines: Deadlines,
     start: Instant,
+    /// It has exited.
+    exited: bool,
+    /// What wait(2) said; nothing if somebody else has reaped it, as the kernel does for whoever
+    /// ignores SIGCHLD.
     status: Option<Status>,
     reaped: bool,
     timed_out: bool,
@@ -103,6 +107,7 @@ impl<'a> Worker<'a> {
             outputs: Outputs::new(outputs, terms.window),
             deadlines: Deadlines::new(&terms, start),
             start,
+            exited: false,
             status: None,
             reaped: false,
             timed_out: false,
@@ -120,16 +125,18 @@ impl<'a> Worker<'a> {
         self.stdin.close();
         // From here on no order is taken: an id is free again before the host learns that.
         self.mailbox.close();
-        // So is its place, where nothing of it is left: the host may start the next at once.
-        let leaves_nothing = self.leaves_nothing();
-        if leaves_nothing {
+        // So is its place, where nothing of it is left: the host may start the next at once. But
+        // not while the host does not even take the last word: who starts and starts and does not
+        // read must come to the limit on processes.
+        let gone_before_told = self.leaves_nothing() && sink.has_room();
+        if gone_before_told {
             sink.gone(self.remaining());
         }
         if !self.abandoned {
             sink.ended(&self.ending());
         }
         self.linger(sink);
-        if !leaves_nothing {
+        if !gone_before_told {
             sink.gone(self.remaining());
         }
         if self.abandoned {
@@ -145,6 +152,10 @@ impl<'a> Worker<'a> {
             self.obey();
             let now = Instant::now();
             self.act_on_deadlines(now);
+            // On a busy machine this thread may come too late to its own deadline.
+            if self.deadlines.is_quiet(now) && self.outputs.has_data() {
+                self.deadlines.heard(now);
+            }
             let ready = sink.ready(self.mailbox.waker());
             self.over = self.over || self.is_over(now);
             if self.abandoned || (self.over && ready) {
@@ -161,14 +172,13 @@ impl<'a> Worker<'a> {
     }
 
     fn is_over(&self, now: Instant) -> bool {
-        let exited = self.status.is_some();
-        (exited && (self.outputs.ended() || self.deadlines.drained(now)))
+        (self.exited && (self.outputs.ended() || self.deadlines.drained(now)))
             || self.deadlines.give_up.is_some_and(|give_up| now >= give_up)
     }
 
     /// Takes it off the process table, if its exit has been seen.
     fn reap(&mut self) {
-        if self.status.is_some() && !self.reaped {
+        if self.exited && !self.reaped {
             sys::child::reap(self.pid);
             self.reaped = true;
         }
@@ -192,7 +202,7 @@ impl<'a> Worker<'a> {
                     if let Some(grace) = grace {
                         self.deadlines.kill_after(now, grace);
                     }
-                    self.killed = self.killed || signal != 0;
+                    self.killed = self.killed || signal != 0 || grace.is_some();
                     self.signal(signal, now);
                     reply(Ok(true));
                 }
@@ -223,6 +233,10 @@ impl<'a> Worker<'a> {
 
     fn act_on_deadlines(&mut self, now: Instant) {
         if self.over {
+            // A SIGKILL for what it has left may still be due.
+            if take_due(&mut self.deadlines.kill, now) {
+                self.group.signal(signal::KILL);
+            }
             return;
         }
         // Its time is that of all of it: one that has exited, and whose output is held or held
@@ -244,8 +258,8 @@ impl<'a> Worker<'a> {
     fn wait(&mut self, reads: bool) {
         self.poll.clear();
         let woken = self.poll.add(self.mailbox.waker().as_fd(), Interest::Read);
-        let exit = match (self.status, self.group.leader()) {
-            (None, Some(leader)) => Some(self.poll.add(leader.as_fd(), Interest::Read)),
+        let exit = match (self.exited, self.group.leader()) {
+            (false, Some(leader)) => Some(self.poll.add(leader.as_fd(), Interest::Read)),
             _ => None,
         };
         let stdin = self.stdin.wants_room();
@@ -265,20 +279,23 @@ impl<'a> Worker<'a> {
             self.stdin.advance();
         }
         // Without a pidfd a thread waits and wakes this one, so every wake may be the exit.
-        if self.status.is_none() && exit.is_none_or(|place| self.poll.ready(place).any()) {
-            self.status = sys::child::exited(self.pid).unwrap_or(None);
-            if let Some(status) = self.status {
-                self.note_exit(status);
+        if !self.exited && exit.is_none_or(|place| self.poll.ready(place).any()) {
+            match sys::child::exited(self.pid) {
+                Ok(None) => {}
+                Ok(status) => self.note_exit(status),
+                Err(_) => self.note_exit(None),
             }
         }
     }
 
-    fn note_exit(&mut self, status: Status) {
+    fn note_exit(&mut self, status: Option<Status>) {
         let now = Instant::now();
+        self.exited = true;
+        self.status = status;
         self.deadlines.start_drain(now);
         // What was asked to end, and did, has had its time; what caught the signal and ended by
         // itself has all the time of a natural end.
-        if matches!(status, Status::Signaled(signal) if self.sent & bit(signal) != 0) {
+        if matches!(status, Some(Status::Signaled(signal)) if self.sent & bit(signal) != 0) {
             self.deadlines.start_admission(now);
         }
     }
@@ -313,7 +330,9 @@ impl<'a> Worker<'a> {
                 self.group.signal(signal::KILL);
             }
             self.reap();
-            if self.leaves_nothing() && (nobody_waits || sink.ready(self.mailbox.waker())) {
+            // Asked each time: it is what hands over the last word.
+            let told = nobody_waits || sink.ready(self.mailbox.waker());
+            if told && self.leaves_nothing() {
                 return;
             }
             self.wait(true);

@@ -58,6 +58,11 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
+/// An id is kept for as long as its request is in flight, and is part of the answer.
+const LONGEST_ID: usize = 1024;
+/// A message that quotes what came is cut at so many bytes.
+const LONGEST_MESSAGE: usize = 2000;
+
 /// Reads one message.
 pub(crate) fn parse(text: &str) -> Result<Message<'_>, Invalid<'_>> {
     let invalid = |message: &str| Error::new(ErrorKind::InvalidRequest, message);
@@ -87,6 +92,9 @@ pub(crate) fn parse(text: &str) -> Result<Message<'_>, Invalid<'_>> {
         }
         id => id,
     };
+    if id.is_some_and(|id| id.get().len() > LONGEST_ID) {
+        return Err(unanswerable(invalid("an id has at most 1024 bytes")));
+    }
     let refuse = |message| Err(Invalid { id, error: invalid(message) });
     if envelope.jsonrpc.is_some_and(|version| version.get() != "\"2.0\"") {
         return refuse("jsonrpc must be \"2.0\"");
@@ -211,9 +219,17 @@ pub(crate) fn write_error(buffer: &mut Vec<u8>, id: Option<&RawValue>, error: &E
     let step = error.step().map(|step| Cow::Borrowed(step.wire()));
     let data = name.map(|name| WireData { code: Some(Cow::Borrowed(name)), step });
     let id = id.map_or("null", RawValue::get);
+    let message = Cow::Borrowed(cut(error.message()));
     write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":"));
-    write_json(buffer, &WireError { code, message: Cow::Borrowed(error.message()), data });
+    write_json(buffer, &WireError { code, message, data });
     buffer.push(b'}');
+}
+
+fn cut(message: &str) -> &str {
+    match message.char_indices().find(|(start, _)| *start >= LONGEST_MESSAGE) {
+        Some((end, _)) => &message[..end],
+        None => message,
+    }
 }
 
 /// Appends `{"jsonrpc":"2.0","id":ID,"method":METHOD,"params":PARAMS}`.

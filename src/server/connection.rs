@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use crate::environment::LocalExecEnvironment;
 use crate::error::{Error, Result};
 use crate::log;
 use crate::sys;
-use crate::sys::poll::Waker;
+use crate::sys::poll::{Interest, Waker, wait_for};
 use crate::transport::http::{self, Route};
 use crate::transport::stdio::LineSource;
 use crate::transport::{End, Framing, Outbox, Patience, SharedSocket, ws};
@@ -69,8 +70,11 @@ impl Connection {
         socket.as_ref().write_all(response.as_bytes())?;
         let waken = Arc::clone(socket);
         let on_failure = move || drop(waken.shutdown(Shutdown::Both));
+        let connections = Arc::clone(&self.opened.connections);
+        let is_ending = move || connections.is_stopping();
         let target = Box::new(SharedSocket(Arc::clone(socket)));
-        let (outbox, writer) = Outbox::start(target, Framing::WebSocketServer, on_failure)?;
+        let (outbox, writer) =
+            Outbox::start(target, Framing::WebSocketServer, on_failure, is_ending)?;
         let patience = Patience::new(self.config.peer_timeout);
         let halves = ws::Halves::new(Arc::clone(socket), outbox.clone(), patience)?;
         let config = ws::config(ws::SERVER_READ_BUFFER, self.config.max_message_bytes);
@@ -154,8 +158,13 @@ pub(crate) fn serve_stdio(
     let target = Box::new(std::fs::File::from(output));
     let gone = Arc::clone(stop);
     // Nobody reads what is answered: that is the end, too.
-    let (outbox, _writer) =
-        Outbox::start(target, Framing::Lines, move || gone.wake()).map_err(what("stdout"))?;
+    let hang_up = input.try_clone().map_err(what("stdin"))?;
+    let stopped = Arc::clone(stop);
+    let is_ending = move || {
+        is_ready(stopped.as_fd(), Interest::Read) || is_ready(hang_up.as_fd(), Interest::HangUp)
+    };
+    let (outbox, _writer) = Outbox::start(target, Framing::Lines, move || gone.wake(), is_ending)
+        .map_err(what("stdout"))?;
     let patience = Patience::new(config.peer_timeout);
     let mut source = LineSource::new(input, Arc::clone(stop), patience, config.max_message_bytes);
     let session = Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone());
@@ -165,4 +174,8 @@ pub(crate) fn serve_stdio(
     outbox.flush(FAREWELL);
     log::info("disconnected", &[("why", &describe(&end))]);
     Ok(())
+}
+
+fn is_ready(fd: BorrowedFd<'_>, interest: Interest) -> bool {
+    matches!(wait_for(fd, interest, Some(Duration::ZERO)), Ok(Some(_)))
 }

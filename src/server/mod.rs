@@ -17,7 +17,7 @@ pub(crate) use session::Session;
 
 use std::time::Duration;
 
-use crate::environment::{LocalExecEnvironment, home};
+use crate::environment::LocalExecEnvironment;
 use crate::protocol::{InitializeResult, PROTOCOL_VERSION};
 use crate::sys;
 use crate::transport::http::Access;
@@ -45,7 +45,7 @@ fn describe(config: &Config, environment: &LocalExecEnvironment) -> InitializeRe
         server_name: "ta".to_owned(),
         server_version: env!("CARGO_PKG_VERSION").to_owned(),
         cwd: text(environment.cwd().into()),
-        home: home().map(text),
+        home: environment.home().map(|home| text(home.to_owned())),
         tmpdir: text(std::env::temp_dir().into()),
         shell: environment.shell().map(|shell| text(shell.into())),
         os: std::env::consts::OS.to_owned(),

@@ -11,8 +11,9 @@ use crate::protocol::rpc;
 use crate::sync::lock;
 use crate::transport::{Lane, Outbox, message};
 
-/// The most requests of one connection that may be in flight: what waits to be answered costs
-/// memory, and so does its id.
+/// The most requests of one connection that may be in flight when one comes that may wait for a
+/// child: what waits to be answered costs memory, and so does its id. A request that waits for
+/// nothing is never refused, least of all a kill.
 const MOST_IN_FLIGHT: usize = 8192;
 
 /// The ids of a connection's requests in flight.
@@ -23,8 +24,13 @@ impl InFlight {
     /// Takes a request in.
     ///
     /// # Errors
-    /// Its id is in use, or there are too many.
-    pub(super) fn begin(&self, id: &RawValue, outbox: &Outbox) -> Result<Responder> {
+    /// Its id is in use; or it may have to wait, and there are too many.
+    pub(super) fn begin(
+        &self,
+        id: &RawValue,
+        may_wait: bool,
+        outbox: &Outbox,
+    ) -> Result<Responder> {
         let mut ids = lock(&self.0);
         if ids.contains(id.get()) {
             return Err(Error::new(
@@ -32,7 +38,7 @@ impl InFlight {
                 "a request with this id is still in flight",
             ));
         }
-        if ids.len() >= MOST_IN_FLIGHT {
+        if may_wait && ids.len() >= MOST_IN_FLIGHT {
             return Err(Error::new(
                 ErrorKind::Limit,
                 format!("{MOST_IN_FLIGHT} requests are in flight already"),

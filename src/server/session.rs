@@ -101,7 +101,8 @@ impl Session {
     fn receive(&self, text: &str) {
         match rpc::parse(text) {
             Ok(Message::Request { id, method, params }) => {
-                match self.in_flight.begin(id, &self.outbox) {
+                let may_wait = matches!(&*method, method::EXEC | method::SPAWN | method::WRITE);
+                match self.in_flight.begin(id, may_wait, &self.outbox) {
                     Ok(responder) => self.request(&method, params, responder),
                     Err(error) => self.reject(Some(id), &error),
                 }

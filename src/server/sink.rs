@@ -101,6 +101,10 @@ impl Sink for HostSink {
         self.lane.as_mut().is_none_or(|lane| lane.ready(waker))
     }
 
+    fn has_room(&self) -> bool {
+        self.lane.as_ref().is_none_or(Lane::has_room)
+    }
+
     fn ended(&mut self, ending: &Ending) {
         self.log_end(ending);
         if let Some(place) = &mut self.place {

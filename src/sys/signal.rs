@@ -66,6 +66,12 @@ pub(crate) fn by_number(number: i64) -> Option<i32> {
     i32::try_from(number).ok().filter(|number| (0..=HIGHEST).contains(number))
 }
 
+/// Lets children be waited for. Whoever started us may have had SIGCHLD ignored, and then the
+/// kernel reaps them itself and their exit codes are lost.
+pub(crate) fn wait_for_children() {
+    set_default(libc::SIGCHLD);
+}
+
 /// All signals are blocked on this thread while this lives.
 pub(crate) struct BlockAll {
     before: libc::sigset_t,

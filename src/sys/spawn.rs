@@ -212,7 +212,6 @@ fn become_program(plan: &Plan<'_>) -> Failure {
 /// parent keeps alive.
 fn prepare(plan: &Plan<'_>) -> Result<(), Failure> {
     let failed = |_: io::Error| Failure::last(Step::Prepare);
-    super::signal::default_all();
     // SAFETY: changes this process's own session.
     super::check(unsafe { libc::setsid() }).map_err(failed)?;
     let mut sources = plan.standard;
@@ -228,6 +227,10 @@ fn prepare(plan: &Plan<'_>) -> Result<(), Failure> {
         // SAFETY: the plan's descriptor is open; what `target` was is not used in this process.
         super::check(unsafe { libc::dup2(source, target) }).map_err(failed)?;
     }
+    // As early as can be: until then this process holds the pipes of all others that are being
+    // started, and none of these can be seen to end.
+    close_others();
+    super::signal::default_all();
     if plan.terminal {
         #[allow(
             clippy::useless_conversion,
@@ -236,7 +239,6 @@ fn prepare(plan: &Plan<'_>) -> Result<(), Failure> {
         // SAFETY: descriptor 0 is a terminal; the call takes an integer.
         super::check(unsafe { libc::ioctl(0, libc::TIOCSCTTY.into(), 0) }).map_err(failed)?;
     }
-    close_others();
     if let Some(limit) = plan.descriptor_limit {
         // SAFETY: reads one rlimit. Limits are this process's own, although memory is shared.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit.0) };

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, TrySendError, bounded};
 
@@ -89,15 +89,18 @@ pub(crate) struct Outbox {
     output: Sender<Item>,
     waiters: Arc<Waiters>,
     framing: Framing,
+    is_ending: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Outbox {
     /// Starts the writer thread of a stream. `on_failure` is called once if a write fails, to
-    /// wake the connection's own thread.
+    /// wake the connection's own thread; `is_ending` tells that thread, while it waits for the
+    /// peer to read, that it need not.
     pub(crate) fn start(
         target: Box<dyn Target>,
         framing: Framing,
         on_failure: impl FnOnce() + Send + 'static,
+        is_ending: impl Fn() -> bool + Send + Sync + 'static,
     ) -> io::Result<(Self, JoinHandle<()>)> {
         #[expect(
             clippy::disallowed_methods,
@@ -120,7 +123,7 @@ impl Outbox {
         };
         let thread = thread::Builder::new().name("writer".to_owned()).stack_size(256 * 1024);
         let thread = thread.spawn(write)?;
-        Ok((Self { control, output, waiters, framing }, thread))
+        Ok((Self { control, output, waiters, framing, is_ending: Arc::new(is_ending) }, thread))
     }
 
     /// Sends an answer, before any output that is not yet on its way.
@@ -163,9 +166,17 @@ impl Outbox {
     }
 
     /// For the connection's own thread, after each message: waits while too many answers wait to
-    /// be written. `false` if the peer took none of them for so long.
+    /// be written. `false` if the peer took none of them for so long, or the connection is to end.
     pub(crate) fn throttle(&self, timeout: Duration) -> bool {
-        self.control.len() < CONTROL_HIGH_WATER || self.flush(timeout)
+        const GLANCE: Duration = Duration::from_millis(100);
+        let deadline = Instant::now() + timeout;
+        while self.control.len() >= CONTROL_HIGH_WATER {
+            if (self.is_ending)() || Instant::now() >= deadline {
+                return false;
+            }
+            self.flush(GLANCE);
+        }
+        true
     }
 
     /// A place in the output lane for one producer.
@@ -200,6 +211,11 @@ impl Lane {
         self.outbox.waiters.push(waiter);
         // The writer may have made room, and found nobody waiting, just before.
         self.push()
+    }
+
+    /// Whether one more message would be in the lane at once, others not interfering.
+    pub(crate) fn has_room(&self) -> bool {
+        self.held.is_empty() && !self.outbox.output.is_full()
     }
 
     fn push(&mut self) -> bool {

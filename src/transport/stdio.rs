@@ -136,7 +136,7 @@ impl Source for LineSource {
                 return Event::End(End::Closed);
             }
             // One byte more than the limit may be a CR.
-            if self.discarding || self.read.len() - self.taken > self.max_line + 1 {
+            if self.discarding || self.read.len() - self.taken > self.max_line.saturating_add(1) {
                 self.discarding = true;
                 self.read.clear();
                 (self.taken, self.searched) = (0, 0);
