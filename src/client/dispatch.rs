@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use crossbeam_channel::Sender;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::process::{Incoming, Stream};
@@ -16,6 +17,13 @@ use crate::transport::{End, Event, Source};
 
 /// A chunk below this gets a buffer of its own size.
 const SMALL: usize = 4096;
+
+/// Which process a notification is about.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfProcess {
+    process_id: String,
+}
 
 /// Where an answer goes.
 pub(super) enum Pending {
@@ -157,20 +165,22 @@ impl Dispatch {
     }
 
     fn notification(&self, name: &str, params: Option<&RawValue>) {
-        match name {
-            method::OUTPUT | method::STDERR => {
-                if let Ok(event) = rpc::params::<OutputEvent>(params) {
-                    let bytes = Incoming::Output(stream_of(name), event.chunk.0);
-                    self.event(&event.process_id, bytes);
-                }
-            }
-            method::EXIT => {
-                if let Ok(event) = rpc::params::<ExitEvent>(params) {
-                    let id = event.process_id.clone();
-                    self.last_event(&id, Incoming::Exit(event.into()));
-                }
-            }
-            _ => {}
+        let taken = match name {
+            method::OUTPUT | method::STDERR => rpc::params::<OutputEvent>(params).map(|event| {
+                let bytes = Incoming::Output(stream_of(name), event.chunk.0);
+                self.event(&event.process_id, bytes);
+            }),
+            method::EXIT => rpc::params::<ExitEvent>(params).map(|event| {
+                let id = event.process_id.clone();
+                self.last_event(&id, Incoming::Exit(event.into()));
+            }),
+            _ => Ok(()),
+        };
+        // A process of which something cannot be understood has no end that can be relied on.
+        if let (Err(error), Ok(of)) = (taken, rpc::params::<OfProcess>(params)) {
+            let message = format!("cannot read what the server says of a process: {error}");
+            let error = Error::new(ErrorKind::Internal, message);
+            self.last_event(&of.process_id, Incoming::Failed(error));
         }
     }
 

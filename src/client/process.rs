@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::{Answer, ExecClient, dispatch};
 use crate::buffers;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
     AckParams, Empty, ExecResult, ExitEvent, KillParams, KillResult, MAX_CHUNK, ProcessId, PtySize,
     ResizeParams, SignalName, method, rpc,
@@ -100,6 +100,8 @@ pub struct RemoteProcess {
     window: Option<NonZeroU64>,
     /// Bytes taken and not yet acknowledged.
     owed: u64,
+    /// Bytes that have come, of stdout and of stderr.
+    came: (u64, u64),
     current: Vec<u8>,
 }
 
@@ -119,7 +121,16 @@ impl RemoteProcess {
         )]
         let (sender, events) = crossbeam_channel::unbounded();
         client.inner.dispatch.subscribe(&id, sender)?;
-        Ok(Self { client, id, pid: None, events, window, owed: 0, current: Vec::new() })
+        Ok(Self {
+            client,
+            id,
+            pid: None,
+            events,
+            window,
+            owed: 0,
+            came: (0, 0),
+            current: Vec::new(),
+        })
     }
 
     /// An id that no other process of this program has.
@@ -157,10 +168,25 @@ impl RemoteProcess {
         };
         match event {
             Ok(Incoming::Output(stream, bytes)) => {
-                self.owed += bytes.len() as u64;
+                let count = bytes.len() as u64;
+                self.owed += count;
+                match stream {
+                    Stream::Stdout => self.came.0 += count,
+                    Stream::Stderr => self.came.1 += count,
+                }
                 self.acknowledge(self.window.map_or(u64::MAX, |window| window.get().div_ceil(4)));
                 self.current = bytes;
                 Ok(Some(ProcessEvent::Output(stream, &self.current)))
+            }
+            // The server counts what it sends, so that nothing can be lost unseen.
+            Ok(Incoming::Exit(exit)) if (exit.stdout_bytes, exit.stderr_bytes) != self.came => {
+                let (stdout, stderr) = self.came;
+                let message = format!(
+                    "output was lost on the way: {stdout} of {} bytes of stdout came, and {stderr} \
+                     of {} of stderr",
+                    exit.stdout_bytes, exit.stderr_bytes
+                );
+                Err(Error::new(ErrorKind::Internal, message))
             }
             Ok(Incoming::Exit(exit)) => Ok(Some(ProcessEvent::Exit(exit))),
             Ok(Incoming::Failed(error)) => Err(error),

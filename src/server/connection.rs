@@ -32,7 +32,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Serves it from its first byte to its last.
-    pub(super) fn serve(mut self, socket: &Arc<TcpStream>) {
+    pub(super) fn serve(self, socket: &Arc<TcpStream>) {
         // Accepted sockets are blocking on Linux and inherit the listener's mode elsewhere.
         let prepared = socket.set_nonblocking(false).and_then(|()| socket.set_nodelay(true));
         let head = prepared.and_then(|()| http::read_head(socket));

@@ -1,6 +1,6 @@
 //! Accepting connections, and ending them all.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
@@ -22,8 +22,10 @@ use crate::sys::poll::{Interest, Waker, wait_for};
 const STACK: usize = 256 * 1024;
 /// How long a stopping server waits for its connections.
 const STOPPING: Duration = Duration::from_secs(4);
-/// Connections that have not been admitted yet, on top of the limit: probes must get through.
-const UNADMITTED: usize = 64;
+/// The most connections that have not shown yet what they are. They are not part of the limit on
+/// connections, and when there are more, the oldest goes: strangers that connect and say nothing
+/// keep out neither a host nor a probe.
+const UNADMITTED: usize = 256;
 
 /// A listening server.
 pub(crate) struct Server {
@@ -59,14 +61,21 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct Sockets {
     next: u64,
-    open: HashMap<u64, Arc<TcpStream>>,
-    admitted: usize,
+    /// By number, which is by age.
+    unadmitted: BTreeMap<u64, Arc<TcpStream>>,
+    admitted: BTreeMap<u64, Arc<TcpStream>>,
+}
+
+impl Sockets {
+    fn all(&self) -> impl Iterator<Item = &Arc<TcpStream>> {
+        self.unadmitted.values().chain(self.admitted.values())
+    }
 }
 
 impl Connections {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        for socket in lock(&self.sockets).open.values() {
+        for socket in lock(&self.sockets).all() {
             // Wakes the connection's thread out of its read.
             let _ = socket.shutdown(Shutdown::Read);
         }
@@ -80,7 +89,7 @@ impl Connections {
     fn wait_closed(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let mut sockets = lock(&self.sockets);
-        while !sockets.open.is_empty() {
+        while sockets.all().next().is_some() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
@@ -96,38 +105,36 @@ impl Connections {
 pub(super) struct Opened {
     pub(super) connections: Arc<Connections>,
     number: u64,
-    admitted: bool,
 }
 
 impl Opened {
-    fn new(
-        connections: &Arc<Connections>,
-        socket: &Arc<TcpStream>,
-        most: usize,
-    ) -> io::Result<Self> {
+    fn new(connections: &Arc<Connections>, socket: &Arc<TcpStream>) -> io::Result<Self> {
         let mut sockets = lock(&connections.sockets);
         // Under the lock that `stop` takes after it has set this: a connection is either refused
         // here or found there.
         if connections.is_stopping() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        if sockets.open.len() >= most.saturating_add(UNADMITTED) {
-            return Err(io::ErrorKind::QuotaExceeded.into());
+        if sockets.unadmitted.len() >= UNADMITTED
+            && let Some((_, oldest)) = sockets.unadmitted.pop_first()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
         }
         let number = sockets.next;
         sockets.next += 1;
-        sockets.open.insert(number, Arc::clone(socket));
-        Ok(Self { connections: Arc::clone(connections), number, admitted: false })
+        sockets.unadmitted.insert(number, Arc::clone(socket));
+        Ok(Self { connections: Arc::clone(connections), number })
     }
 
     /// Whether it may go on, being one of at most `most`.
-    pub(super) fn admit(&mut self, most: usize) -> bool {
+    pub(super) fn admit(&self, most: usize) -> bool {
         let mut sockets = lock(&self.connections.sockets);
-        if sockets.admitted >= most {
+        if sockets.admitted.len() >= most {
             return false;
         }
-        sockets.admitted += 1;
-        self.admitted = true;
+        // One that is not there any more had to make room for another; its socket is closed.
+        let Some(socket) = sockets.unadmitted.remove(&self.number) else { return false };
+        sockets.admitted.insert(self.number, socket);
         true
     }
 }
@@ -135,8 +142,8 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         let mut sockets = lock(&self.connections.sockets);
-        sockets.open.remove(&self.number);
-        sockets.admitted -= usize::from(self.admitted);
+        sockets.unadmitted.remove(&self.number);
+        sockets.admitted.remove(&self.number);
         drop(sockets);
         self.connections.changed.notify_all();
     }
@@ -205,7 +212,7 @@ impl Server {
 
     fn accept(&self, socket: TcpStream, peer: SocketAddr) {
         let socket = Arc::new(socket);
-        let opened = match Opened::new(&self.connections, &socket, self.config.max_connections) {
+        let opened = match Opened::new(&self.connections, &socket) {
             Ok(opened) => opened,
             Err(error) => return log::warn("refused", &[("peer", &peer), ("why", &error)]),
         };

@@ -82,7 +82,7 @@ impl Session {
             }
             // A peer that sends and does not read is heard again when it has read.
             if !self.outbox.throttle(self.config.peer_timeout) {
-                return End::Silent;
+                return End::Lost("the peer does not read".to_owned());
             }
         }
     }

@@ -212,8 +212,6 @@ fn become_program(plan: &Plan<'_>) -> Failure {
 /// parent keeps alive.
 fn prepare(plan: &Plan<'_>) -> Result<(), Failure> {
     let failed = |_: io::Error| Failure::last(Step::Prepare);
-    // SAFETY: changes this process's own session.
-    super::check(unsafe { libc::setsid() }).map_err(failed)?;
     let mut sources = plan.standard;
     for source in &mut sources {
         // A source below 3 would be overwritten by the dup2 of another.
@@ -230,6 +228,8 @@ fn prepare(plan: &Plan<'_>) -> Result<(), Failure> {
     // As early as can be: until then this process holds the pipes of all others that are being
     // started, and none of these can be seen to end.
     close_others();
+    // SAFETY: changes this process's own session.
+    super::check(unsafe { libc::setsid() }).map_err(failed)?;
     super::signal::default_all();
     if plan.terminal {
         #[allow(
