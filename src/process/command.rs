@@ -68,7 +68,7 @@ impl Command {
                 sys::fd::set_nonblocking(master.as_fd()).map_err(failed)?;
                 let spawned = self.spawn([terminal.as_fd(); 3])?;
                 let stdin = master.try_clone().map_err(failed)?;
-                let outputs = vec![Output::new(Stream::Output, master)];
+                let outputs = vec![Output::terminal(master)];
                 Ok(Started { spawned, stdin: Some(stdin), outputs })
             }
             None => self.start_on_pipes(failed),
@@ -79,7 +79,7 @@ impl Command {
         let readable = |stream| -> io::Result<(Output, OwnedFd)> {
             let (ours, theirs) = sys::fd::pipe()?;
             sys::fd::set_nonblocking(ours.as_fd())?;
-            Ok((Output::new(stream, ours), theirs))
+            Ok((Output::pipe(stream, ours), theirs))
         };
         let (output, stdout) = readable(Stream::Output).map_err(&failed)?;
         let mut outputs = vec![output];

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Sink, Stream};
 use crate::buffers;
@@ -24,6 +24,8 @@ pub(super) struct Outputs {
     window: Window,
     /// What comes is read and dropped.
     dropping: bool,
+    /// The child has exited.
+    exited: bool,
     stdout: u64,
     stderr: u64,
     seq: u64,
@@ -35,6 +37,7 @@ impl Outputs {
             outputs: outputs.into_iter().map(|output| (output, None)).collect(),
             window: Window::new(window),
             dropping: false,
+            exited: false,
             stdout: 0,
             stderr: 0,
             seq: 0,
@@ -71,6 +74,19 @@ impl Outputs {
         self.dropping = true;
     }
 
+    /// The child has exited: a terminal that nobody has open has ended.
+    pub(super) fn child_exited(&mut self) {
+        self.exited = true;
+        for (output, _) in &mut self.outputs {
+            output.look_again = None;
+        }
+    }
+
+    /// When one that is left alone is to be looked at again.
+    pub(super) fn look_again(&self) -> Option<Instant> {
+        self.outputs.iter().filter_map(|(output, _)| output.look_again).min()
+    }
+
     /// Closes them. Whoever still writes gets SIGPIPE.
     pub(super) fn close(&mut self) {
         self.outputs.clear();
@@ -93,7 +109,9 @@ impl Outputs {
 
     /// Adds what there is to wait for: data where `reads`, else only the end.
     pub(super) fn add_to(&mut self, poll: &mut Poll, reads: bool) {
+        let now = Instant::now();
         for (output, place) in &mut self.outputs {
+            let _due = output.look_again.take_if(|time| *time <= now);
             let interest = output.interest(reads);
             *place = interest.map(|(from, interest)| poll.add(from, interest));
         }
@@ -103,7 +121,7 @@ impl Outputs {
     pub(super) fn note(&mut self, poll: &Poll, reads: bool) {
         for (output, place) in &mut self.outputs {
             match place.map(|place| poll.ready(place)) {
-                Some(ready) if ready.any() => output.note(ready, reads),
+                Some(ready) if ready.any() => output.note(ready, reads, self.exited),
                 _ => *place = None,
             }
         }
@@ -172,16 +190,39 @@ pub(super) struct Output {
     /// any more, because a hang-up is told again and again.
     hung_up: bool,
     grown: bool,
+    is_terminal: bool,
+    /// A terminal that nobody has open, while the process it controls lives, may be opened again
+    /// (/dev/tty). It is looked at again then.
+    look_again: Option<Instant>,
 }
 
+/// How long a terminal that nobody has open is left alone.
+const NAP: Duration = Duration::from_millis(50);
+
 impl Output {
-    pub(super) fn new(stream: Stream, from: OwnedFd) -> Self {
-        Self { stream, from: Some(from), hung_up: false, grown: false }
+    /// The reading end of a pipe.
+    pub(super) fn pipe(stream: Stream, from: OwnedFd) -> Self {
+        Self {
+            stream,
+            from: Some(from),
+            hung_up: false,
+            grown: false,
+            is_terminal: false,
+            look_again: None,
+        }
+    }
+
+    /// A terminal's master.
+    pub(super) fn terminal(from: OwnedFd) -> Self {
+        Self { is_terminal: true, ..Self::pipe(Stream::Output, from) }
     }
 
     /// What to wait for: data where `reads`, else only the end.
     fn interest(&self, reads: bool) -> Option<(BorrowedFd<'_>, Interest)> {
         let from = self.from.as_ref()?;
+        if self.look_again.is_some() {
+            return None;
+        }
         match (reads, self.hung_up) {
             (true, _) => Some((from.as_fd(), Interest::Read)),
             (false, true) => None,
@@ -191,8 +232,12 @@ impl Output {
 
     /// Takes note of what a wait told. The end is seen although nothing may be read at the
     /// moment; data that is still there then waits for its turn.
-    fn note(&mut self, ready: Ready, reads: bool) {
-        if ready.hung_up {
+    fn note(&mut self, ready: Ready, reads: bool, exited: bool) {
+        if ready.hung_up && self.is_terminal && !exited {
+            if !(reads && ready.readable) {
+                self.look_again = Some(Instant::now() + NAP);
+            }
+        } else if ready.hung_up {
             self.hung_up = true;
             if !(reads && ready.readable) {
                 self.end_if_empty();
@@ -229,7 +274,9 @@ impl Output {
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            // EIO is how a terminal tells that its last user has gone.
+            // EIO is how a terminal tells that nobody has it open; the wait tells it too, and
+            // knows whether that is the end.
+            Err(_) if self.is_terminal => {}
             Err(_) => self.from = None,
         }
     }

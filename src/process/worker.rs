@@ -266,7 +266,8 @@ impl<'a> Worker<'a> {
         let stdin = stdin.map(|stdin| self.poll.add(stdin, Interest::Write));
         self.outputs.add_to(&mut self.poll, reads);
         // What is over waits for the sink alone, and for a SIGKILL that is still to follow.
-        let deadline = if self.over { self.deadlines.kill } else { self.deadlines.next() };
+        let due = if self.over { self.deadlines.kill } else { self.deadlines.next() };
+        let deadline = [due, self.outputs.look_again()].into_iter().flatten().min();
         if self.poll.wait(deadline).is_err() {
             // poll(2) fails for want of memory alone. Going on would spin, so give way first.
             thread::yield_now();
@@ -291,6 +292,7 @@ impl<'a> Worker<'a> {
     fn note_exit(&mut self, status: Option<Status>) {
         let now = Instant::now();
         self.exited = true;
+        self.outputs.child_exited();
         self.status = status;
         self.deadlines.start_drain(now);
         // What was asked to end, and did, has had its time; what caught the signal and ended by

@@ -164,6 +164,20 @@ fn all_output_arrives_before_the_exit() {
     });
 }
 
+/// A terminal that nobody has open for a moment was taken for one that has ended.
+#[test]
+fn a_terminal_that_is_opened_again_is_read_again() {
+    over_both(|peer| {
+        let script = "echo first; exec </dev/null >/dev/null 2>&1; sleep 0.3; \
+                      seq 1 3000 >/dev/tty; exit 4";
+        let done = peer.run(on_terminal(script));
+        let expected: String = (1..=3000).map(|n| format!("{n}\r\n")).collect();
+        assert_eq!(done.text(), format!("first\r\n{expected}"));
+        assert_eq!(done.code(), Some(4));
+        assert!(!done.is("outputHeld"));
+    });
+}
+
 #[test]
 fn a_window_holds_a_terminal_back_too() {
     over_both(|peer| {
