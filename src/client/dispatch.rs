@@ -10,6 +10,8 @@ use serde_json::value::RawValue;
 use super::process::{Incoming, Stream};
 use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::chunk;
+use crate::protocol::decode_onto;
 use crate::protocol::rpc::{self, Message, Outcome};
 use crate::protocol::{ExecResult, ExitEvent, OutputEvent, ProcessId, method};
 use crate::sync::lock;
@@ -121,13 +123,13 @@ impl Dispatch {
     }
 
     fn receive(&self, text: &str) {
-        if let Some(output) = rpc::parse_output(text) {
+        if let Some(output) = chunk::parse_output(text) {
             // Many small chunks may wait for a slow reader: each in as much memory as it needs.
             let mut bytes = match output.chunk.len() {
                 0..SMALL => Vec::new(),
                 _ => buffers::take(),
             };
-            if rpc::decode_onto(output.chunk, &mut bytes) {
+            if decode_onto(output.chunk, &mut bytes) {
                 let stream = stream_of(output.method);
                 return self.event(output.process_id, Incoming::Output(stream, bytes));
             }

@@ -11,7 +11,7 @@ use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
     AckParams, Empty, ExecResult, ExitEvent, KillParams, KillResult, MAX_CHUNK, ProcessId, PtySize,
-    ResizeParams, SignalName, method, rpc,
+    ResizeParams, SignalName, chunk, method,
 };
 
 /// A write below this gets a buffer of its own size.
@@ -106,9 +106,6 @@ pub struct RemoteProcess {
 }
 
 impl RemoteProcess {
-    /// How many bytes of output a process may be ahead of its host where nothing else is said.
-    pub const DEFAULT_WINDOW: NonZeroU64 = crate::protocol::DEFAULT_WINDOW;
-
     pub(super) fn new(
         client: ExecClient,
         id: ProcessId,
@@ -131,12 +128,6 @@ impl RemoteProcess {
             came: (0, 0),
             current: Vec::new(),
         })
-    }
-
-    /// An id that no other process of this program has.
-    #[must_use]
-    pub fn new_id() -> ProcessId {
-        ProcessId::unique()
     }
 
     pub(super) fn set_pid(&mut self, pid: i32) {
@@ -254,7 +245,7 @@ impl ProcessControl {
             buffers::take()
         };
         self.client.begin_with(buffer, |buffer, id| {
-            rpc::write_stdin(buffer, id, &self.id, bytes, eof);
+            chunk::write_stdin(buffer, id, &self.id, bytes, eof);
         })
     }
 

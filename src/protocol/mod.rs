@@ -4,12 +4,14 @@
 //! hold in their hands: there is one set of types.
 
 mod bytes;
+pub(crate) mod chunk;
 mod env;
 mod process;
 pub(crate) mod rpc;
 mod session;
 
 pub use bytes::Base64;
+pub(crate) use bytes::decode_onto;
 pub use env::EnvDelta;
 pub use process::{
     AckParams, DEFAULT_WINDOW, ExecParams, ExecResult, ExitEvent, KillParams, KillResult,

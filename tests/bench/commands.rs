@@ -12,32 +12,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A program, with the window that a host gives unless it says otherwise.
 pub(crate) fn program(command: &str, arguments: &[&str]) -> SpawnParams {
-    SpawnParams {
-        process_id: RemoteProcess::new_id(),
-        command: command.to_owned(),
-        args: Some(arguments.iter().map(|&argument| argument.to_owned()).collect()),
-        cwd: None,
-        env: None,
-        pty: None,
-        merge_stderr: None,
-        window: Some(RemoteProcess::DEFAULT_WINDOW),
-    }
-}
-
-/// A command line, likewise.
-pub(crate) fn command_line(command: &str) -> ExecParams {
-    ExecParams {
-        process_id: RemoteProcess::new_id(),
-        command: command.to_owned(),
-        shell: None,
-        cwd: None,
-        env: None,
-        timeout_ms: None,
-        grace_ms: None,
-        stdin: None,
-        merge_stderr: None,
-        window: Some(RemoteProcess::DEFAULT_WINDOW),
-    }
+    arguments.iter().fold(SpawnParams::new(command), |params, argument| params.arg(*argument))
 }
 
 /// Spawns /bin/true and waits for its exit.
@@ -47,7 +22,7 @@ pub(crate) fn spawn_true(client: &ExecClient) -> Outcome<()> {
 
 /// Runs `true` in the shell.
 pub(crate) fn exec_true(client: &ExecClient) -> Outcome<()> {
-    finish(client.exec(&command_line("true"))?, |_| {}).map(drop)
+    finish(client.exec(&ExecParams::new("true"))?, |_| {}).map(drop)
 }
 
 /// Waits for a process's exit, which must be a success, and answers how many bytes came: as

@@ -253,16 +253,11 @@ impl Plan {
         let (command, args) = match self.job {
             Job::Line(line) if !self.stdin => {
                 let process = client.exec(&ExecParams {
-                    process_id: RemoteProcess::new_id(),
-                    command: line,
-                    shell: None,
                     cwd: self.cwd,
                     env: self.env,
                     timeout_ms: self.timeout.map(whole_ms),
                     grace_ms: self.timeout.map(|_| whole_ms(GRACE).get()),
-                    stdin: None,
-                    merge_stderr: None,
-                    window: Some(RemoteProcess::DEFAULT_WINDOW),
+                    ..ExecParams::new(line)
                 })?;
                 return Ok(Started { client, process, served: true });
             }
@@ -273,14 +268,11 @@ impl Plan {
             }
         };
         let process = client.spawn(&SpawnParams {
-            process_id: RemoteProcess::new_id(),
-            command,
             args: Some(args),
             cwd: self.cwd,
             env: self.env,
             pty: self.window,
-            merge_stderr: None,
-            window: Some(RemoteProcess::DEFAULT_WINDOW),
+            ..SpawnParams::new(command)
         })?;
         Ok(Started { client, process, served: false })
     }
