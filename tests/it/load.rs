@@ -16,7 +16,7 @@ fn five_hundred_at_once_get_their_codes_and_leave_nothing() {
         let pid = peer.server_pid();
         // What is made once, at the first process of all, is not counted.
         peer.sh("true").assert_success();
-        let before = settled(pid);
+        let before = procfs::settled(pid);
         let all: Vec<_> = (0..500)
             .map(|n| peer.start_exec(json!({"command": format!("sleep 2; exit {}", n % 256)})))
             .collect();
@@ -31,20 +31,6 @@ fn five_hundred_at_once_get_their_codes_and_leave_nothing() {
     });
 }
 
-/// The numbers of threads and descriptors, once they have been the same for longer than the second
-/// that a thread waits for another process.
-fn settled(pid: u32) -> (usize, usize) {
-    let now = || (procfs::threads(pid), procfs::descriptors(pid));
-    let (mut last, mut since) = (now(), Instant::now());
-    eventually(DEADLINE, "the server is at rest", || {
-        if now() != last {
-            (last, since) = (now(), Instant::now());
-        }
-        since.elapsed() > Duration::from_millis(1200)
-    });
-    last
-}
-
 #[test]
 fn connections_that_have_ended_leave_nothing() {
     let server = Server::start();
@@ -57,7 +43,7 @@ fn connections_that_have_ended_leave_nothing() {
         peer.spawn(json!({"command": "sleep", "args": ["30"]}));
     };
     use_one(&server);
-    let before = settled(pid);
+    let before = procfs::settled(pid);
     for _ in 0..40 {
         use_one(&server);
     }

@@ -22,6 +22,7 @@
 
 mod endings;
 mod fuzz;
+mod hostile;
 mod http;
 mod load;
 mod process;

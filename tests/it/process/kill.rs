@@ -93,6 +93,24 @@ fn grace_is_followed_by_sigkill_for_who_ignores_sigterm() {
     });
 }
 
+/// Signal 0 only asks, but the SIGKILL behind it is real; the end said that nobody had killed it.
+#[test]
+fn grace_after_signal_0_is_a_delayed_sigkill() {
+    over_both(|peer| {
+        let victim = Victim::new();
+        let running = peer.start_exec(json!({"command": format!("exec {}", victim.command())}));
+        victim.await_alive();
+        let since = Instant::now();
+        let params = json!({"processId": running.process, "signal": 0, "graceMs": 100});
+        assert_eq!(peer.ok("process/kill", &params), json!({"running": true}));
+        let done = peer.finish(&running);
+        assert!(since.elapsed() >= Duration::from_millis(100), "{:?}", since.elapsed());
+        assert_eq!((done.code(), done.signal()), (None, Some("SIGKILL")));
+        assert!(done.is("killed") && !done.is("timedOut"), "{done:?}");
+        victim.await_gone();
+    });
+}
+
 #[test]
 fn grace_is_for_descendants_of_the_group_too() {
     over_both(|peer| {

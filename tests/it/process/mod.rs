@@ -1,5 +1,6 @@
 //! `process/*`: what runs, what it gets, what it writes, and how it ends.
 
+mod backpressure;
 mod cwd;
 mod environment;
 mod exec;

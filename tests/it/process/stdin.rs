@@ -100,13 +100,16 @@ fn megabytes_pass_through_cat() {
 #[test]
 fn a_write_after_eof_is_epipe_and_after_the_end_unknown() {
     over_both(|peer| {
-        let process = peer.spawn(json!({"command": "sh", "args": ["-c", "cat; sleep 0.4"]}));
+        let victim = Victim::new();
+        let script = format!("cat; exec {}", victim.command());
+        let process = peer.spawn(json!({"command": "sh", "args": ["-c", script]}));
         peer.ok("process/write", &eof(&process));
         for params in [chunk(&process, "late"), eof(&process)] {
             let error = peer.error("process/write", &params);
             assert_eq!((error.code, error.data_code()), (-32000, "EPIPE"), "{error:?}");
         }
-        peer.exit(&process).assert_success();
+        assert!(peer.kill(&process));
+        peer.exit(&process);
         let error = peer.error("process/write", &chunk(&process, "later"));
         assert_eq!(error.data_code(), "CELL_TA_EXEC_UNKNOWN_PROCESS", "{error:?}");
         error.assert_names(&process);

@@ -137,7 +137,8 @@ fn a_child_that_ignores_sigterm_is_killed_though_its_leader_obeyed() {
     over_both(|peer| {
         let victim = Victim::new();
         let script = format!("(trap '' TERM; {}) & wait", victim.command());
-        let params = json!({"command": script, "timeoutMs": 400, "graceMs": 200});
+        // Long enough for a busy machine to show it alive.
+        let params = json!({"command": script, "timeoutMs": 1500, "graceMs": 200});
         let running = peer.start_exec(params);
         victim.await_alive();
         let done = peer.finish(&running);

@@ -2,6 +2,7 @@
 
 mod codes;
 mod failures;
+mod hostile;
 mod pty;
 mod signals;
 mod streams;

@@ -108,6 +108,11 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
 /// Waits until processes that write all they can have been held up for 100 ms.
 #[track_caller]
 pub(crate) fn await_stalled(pids: &[u32]) {
+    await_stalled_for(pids, Duration::from_millis(100));
+}
+
+#[track_caller]
+pub(crate) fn await_stalled_for(pids: &[u32], time: Duration) {
     let busy = || pids.iter().map(|pid| processor_time(*pid)).collect::<Vec<_>>();
     let (mut last, mut since) = (busy(), Instant::now());
     eventually(DEADLINE, "the writers are held up", || {
@@ -115,7 +120,7 @@ pub(crate) fn await_stalled(pids: &[u32]) {
         if now != last || pids.iter().any(|pid| state(*pid) != "S") {
             (last, since) = (now, Instant::now());
         }
-        since.elapsed() > Duration::from_millis(100)
+        since.elapsed() > time
     });
 }
 
@@ -138,6 +143,32 @@ pub(crate) fn threads(pid: u32) -> usize {
 
 pub(crate) fn descriptors(pid: u32) -> usize {
     entries(&format!("/proc/{pid}/fd"))
+}
+
+/// The numbers of threads and descriptors, once they have been the same for longer than the second
+/// that a thread waits for another process.
+#[track_caller]
+pub(crate) fn settled(pid: u32) -> (usize, usize) {
+    let now = || (threads(pid), descriptors(pid));
+    let (mut last, mut since) = (now(), Instant::now());
+    eventually(DEADLINE, "the server is at rest", || {
+        if now() != last {
+            (last, since) = (now(), Instant::now());
+        }
+        since.elapsed() > Duration::from_millis(1200)
+    });
+    last
+}
+
+/// How much processor time a process takes within this time.
+pub(crate) fn busy_within(pid: u32, time: Duration) -> Duration {
+    let ticks = || -> u64 {
+        let (user, system) = processor_time(pid);
+        user.parse::<u64>().unwrap() + system.parse::<u64>().unwrap()
+    };
+    let before = ticks();
+    std::thread::sleep(time);
+    Duration::from_millis((ticks() - before) * 1000 / super::sys::ticks_per_second())
 }
 
 fn entries(path: &str) -> usize {

@@ -22,6 +22,7 @@ pub(crate) struct Setup {
     token_in_file: bool,
     env: Vec<(String, String)>,
     user: Option<u32>,
+    ignored_signal: Option<i32>,
 }
 
 impl Setup {
@@ -34,6 +35,7 @@ impl Setup {
             token_in_file: false,
             env: Vec::new(),
             user: None,
+            ignored_signal: None,
         }
     }
 
@@ -79,6 +81,12 @@ impl Setup {
 
     pub(crate) fn user(mut self, uid: u32) -> Self {
         self.user = Some(uid);
+        self
+    }
+
+    /// Whoever starts the server ignores this signal.
+    pub(crate) fn ignoring(mut self, signal: i32) -> Self {
+        self.ignored_signal = Some(signal);
         self
     }
 
@@ -132,6 +140,9 @@ impl Setup {
         }
         if let Some(uid) = self.user {
             command.uid(uid).gid(uid);
+        }
+        if let Some(signal) = self.ignored_signal {
+            sys::ignore_in_child(&mut command, signal);
         }
         command.stderr(Stdio::piped());
         command

@@ -1,9 +1,14 @@
 //! The few system calls that std has no words for.
-#![expect(unsafe_code, reason = "signals, SO_LINGER and poll with a deadline are not in std")]
+#![expect(
+    unsafe_code,
+    reason = "signals, SO_LINGER, sysconf and poll with a deadline are not in std"
+)]
 
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::time::Duration;
 
 pub(crate) fn signal(pid: u32, signal: i32) -> io::Result<()> {
@@ -48,6 +53,23 @@ pub(crate) fn set_nonblocking(fd: &impl AsFd) {
     let flags = checked(unsafe { libc::fcntl(raw, libc::F_GETFL) }).unwrap();
     // SAFETY: as above.
     checked(unsafe { libc::fcntl(raw, libc::F_SETFL, flags | libc::O_NONBLOCK) }).unwrap();
+}
+
+/// The program will be started with this signal ignored, as some parents leave it.
+pub(crate) fn ignore_in_child(command: &mut Command, signal: i32) {
+    let ignore = move || {
+        // SAFETY: signal takes integers, and may be called between fork and exec.
+        let before = unsafe { libc::signal(signal, libc::SIG_IGN) };
+        if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: the closure makes one async-signal-safe call and allocates nothing.
+    unsafe { command.pre_exec(ignore) };
+}
+
+/// The unit of the times in /proc/PID/stat.
+pub(crate) fn ticks_per_second() -> u64 {
+    // SAFETY: sysconf takes an integer and touches no memory of ours.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap()
 }
 
 pub(crate) fn is_root() -> bool {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Error, Message, WebSocket};
 
+use super::frames::{FIN, TEXT, masked};
 use super::{DEADLINE, server, sys};
 
 pub(crate) enum Wire {
@@ -73,6 +74,21 @@ impl Wire {
                 line.push(b'\n');
                 pipes.write(&line, DEADLINE)
             }
+        }
+    }
+
+    /// Sends without reading, until the far end has taken nothing for so long; whether the message
+    /// went out whole. After `false` nothing more can be sent.
+    pub(crate) fn try_send_unread(&mut self, text: &str, patience: Duration) -> bool {
+        match self {
+            Self::WebSocket(socket) => {
+                let mut stream = socket.get_ref();
+                stream.set_write_timeout(Some(patience)).unwrap();
+                let sent = stream.write_all(&masked(FIN | TEXT, text.as_bytes()));
+                stream.set_write_timeout(Some(DEADLINE)).unwrap();
+                sent.is_ok()
+            }
+            Self::Stdio(pipes) => pipes.write(format!("{text}\n").as_bytes(), patience).is_ok(),
         }
     }
 

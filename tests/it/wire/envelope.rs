@@ -218,3 +218,24 @@ fn a_message_may_be_as_long_as_the_limit_and_no_longer() {
         }
     });
 }
+
+/// An error quotes what came. Quoted whole, a megabyte came back as one, or as six once escaped,
+/// and lay in the server's memory until the host read it.
+#[test]
+fn what_an_error_quotes_is_cut() {
+    over_both(|peer| {
+        let million = 1 << 20;
+        for text in ["x".repeat(million), "\u{7f}".repeat(million), "ü→".repeat(million / 5)] {
+            for (method, params, code) in [
+                (text.as_str(), json!({}), -32601),
+                ("process/kill", json!({"processId": "a", "graceMs": text}), -32602),
+                ("process/kill", json!({"processId": "a", "signal": text}), -32602),
+            ] {
+                let error = peer.error(method, &params);
+                assert_eq!(error.code, code, "{:.200}", error.message);
+                let length = error.message.len();
+                assert!(length <= 2100, "{length} bytes: {:.200}…", error.message);
+            }
+        }
+    });
+}

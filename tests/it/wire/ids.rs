@@ -114,3 +114,27 @@ fn a_number_and_a_string_are_different_ids() {
         assert_eq!(peer.reply().id, "7");
     });
 }
+
+/// The id of every request in flight is kept, and ids of megabytes were memory that a host could
+/// take without limit.
+#[test]
+fn an_id_of_1024_bytes_is_echoed_and_a_longer_one_refused_with_id_null() {
+    over_both(|peer| {
+        // As they stand in the message, quotes included.
+        let text = |length: usize| format!("\"{}\"", "x".repeat(length - 2));
+        let number = |length: usize| "7".repeat(length);
+        for id in [text(1024), number(1024)] {
+            peer.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping","params":{{}}}}"#));
+            let reply = peer.reply();
+            assert!(reply.id == id, "echoed as {:.60}…", reply.id);
+            assert_eq!(reply.outcome.unwrap(), json!({}));
+        }
+        for id in [text(1025), number(1025), text(1 << 20)] {
+            peer.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping","params":{{}}}}"#));
+            let reply = peer.reply();
+            assert!(reply.id == "null", "an id of {} bytes is {:.60}", id.len(), reply.id);
+            assert_eq!(reply.outcome.unwrap_err().code, -32600);
+            peer.assert_quiet();
+        }
+    });
+}
