@@ -35,7 +35,7 @@ bench: static
 SECONDS ?= 600
 fuzz:
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
-	for target in session head; do \
+	for target in session head; do mkdir -p tests/fuzz/corpus/$$target; \
 	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --fuzz-dir tests/fuzz $$target \
 	        tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target -- \
 	        -max_total_time=$(SECONDS) -timeout=15 || exit 1; done
