@@ -25,6 +25,7 @@ pub fn head(data: &[u8]) {
 /// Where this machine has no pipes, threads or /dev/null.
 #[expect(clippy::unwrap_used, reason = "a fuzz target fails by panicking")]
 pub fn session(data: &[u8]) {
+    crate::sys::signal::ignore_broken_pipes();
     let (reader, mut writer) = std::io::pipe().unwrap();
     let data = data.to_vec();
     let feed = move || drop(writer.write_all(&data));

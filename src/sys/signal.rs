@@ -72,6 +72,14 @@ pub(crate) fn wait_for_children() {
     set_default(libc::SIGCHLD);
 }
 
+/// A write to a pipe that nobody reads is an error and no signal, as in every program whose `main`
+/// is Rust's; a fuzzer's is not.
+#[cfg(fuzzing)]
+pub(crate) fn ignore_broken_pipes() {
+    // SAFETY: SIG_IGN is a valid disposition.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
 /// All signals are blocked on this thread while this lives.
 pub(crate) struct BlockAll {
     before: libc::sigset_t,
