@@ -26,7 +26,8 @@ static:
 	@sh tests/target.sh $(STATIC)
 	$(CARGO) build --release --locked --target $(STATIC)
 
-# The figures of docs/performance.md, each beside its bare floor. `make bench ARGS=--quick`
+# Speed and memory of the static binary, each beside its bare floor in the same run, with the
+# bounds it holds itself to. `make bench ARGS=--quick`, or `ARGS="spawn output"` for some rows.
 bench: static
 	TA_BIN=$(CURDIR)/target/$(STATIC)/release/ta $(CARGO) bench --locked --bench bench -- $(ARGS)
 
