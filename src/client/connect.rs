@@ -41,7 +41,6 @@ pub(super) fn websocket(
         Error::new(ErrorKind::Unreachable, format!("cannot reach {shown}: {error}"))
     };
     socket.set_nodelay(true).map_err(failed)?;
-    socket.set_read_timeout(Some(HANDSHAKE)).map_err(failed)?;
     let mut request = uri
         .clone()
         .into_client_request()
@@ -51,7 +50,7 @@ pub(super) fn websocket(
             .map_err(|_| Error::params("the token has characters that no header can carry"))?;
         request.headers_mut().insert(header::AUTHORIZATION, value);
     }
-    let halves = Halves::connecting(Arc::clone(&socket), Patience::new(PEER));
+    let halves = Halves::connecting(Arc::clone(&socket), Patience::new(PEER), HANDSHAKE);
     let config = ws::config(ws::CLIENT_READ_BUFFER, MAX_MESSAGE);
     let (mut stream, _) = tungstenite::client::client_with_config(request, halves, Some(config))
         .map_err(|error| refused(error, shown))?;

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Error as WsError, Message, Utf8Bytes, WebSocket};
@@ -37,6 +37,8 @@ pub(crate) struct Halves {
     silence: Silence,
     /// A client pings also while it hears something: it is the server that has to hear it.
     pings_always: bool,
+    /// The end of a client's handshake.
+    deadline: Option<Instant>,
 }
 
 impl Halves {
@@ -48,12 +50,29 @@ impl Halves {
     ) -> io::Result<Self> {
         socket.set_read_timeout(Some(patience.ping))?;
         let silence = Silence::new(patience);
-        Ok(Self { socket, outbox: Some(outbox), silence, pings_always: false })
+        Ok(Self { socket, outbox: Some(outbox), silence, pings_always: false, deadline: None })
     }
 
     /// A client's, before its handshake.
-    pub(crate) fn connecting(socket: Arc<TcpStream>, patience: Patience) -> Self {
-        Self { socket, outbox: None, silence: Silence::new(patience), pings_always: true }
+    pub(crate) fn connecting(
+        socket: Arc<TcpStream>,
+        patience: Patience,
+        handshake: Duration,
+    ) -> Self {
+        let silence = Silence::new(patience);
+        let deadline = Some(Instant::now() + handshake);
+        Self { socket, outbox: None, silence, pings_always: true, deadline }
+    }
+
+    /// During the handshake: all of it has one deadline, however slowly the answer drips.
+    fn mind_deadline(&self) -> io::Result<()> {
+        let Some(deadline) = self.deadline else { return Ok(()) };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            // What a read that waits for too long answers, too.
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.socket.set_read_timeout(Some(left))
     }
 
     /// The handshake is over: from now on the writer thread writes.
@@ -61,6 +80,7 @@ impl Halves {
         self.socket.set_read_timeout(Some(self.silence.patience.ping))?;
         self.silence = Silence::new(self.silence.patience);
         self.outbox = Some(outbox);
+        self.deadline = None;
         Ok(())
     }
 
@@ -77,6 +97,7 @@ impl Halves {
 
 impl Read for Halves {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.mind_deadline()?;
         let count = self.socket.as_ref().read(buffer)?;
         if count > 0 {
             self.silence.heard();
