@@ -13,6 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Error {
     kind: ErrorKind,
     step: Option<StartStep>,
+    size: Option<u64>,
     message: String,
 }
 
@@ -47,9 +48,17 @@ pub enum ErrorKind {
     DuplicateId,
     /// No live process has this id.
     UnknownProcess,
+    /// No live connection has this id.
+    UnknownConnection,
     /// The machine has no shell.
     NoShell,
-    /// More than 16 MiB wait for a process's stdin.
+    /// The path leads to something that cannot be read or written like a file.
+    NotAFile,
+    /// The answer would be longer than a message may be; [`Error::size`] is the file's.
+    TooLarge,
+    /// The file has another version than was asked for.
+    Conflict,
+    /// More than 16 MiB wait for a process's stdin, or for the far end of a connection.
     StdinFull,
     /// A configured limit is reached.
     Limit,
@@ -79,6 +88,10 @@ const WIRE: &[(ErrorKind, i64, Option<&str>)] = &[
     (ErrorKind::Internal, -32_603, None),
     (ErrorKind::DuplicateId, SERVER_ERROR, Some("CELL_TA_EXEC_DUPLICATE_ID")),
     (ErrorKind::UnknownProcess, SERVER_ERROR, Some("CELL_TA_EXEC_UNKNOWN_PROCESS")),
+    (ErrorKind::UnknownConnection, SERVER_ERROR, Some("CELL_TA_EXEC_UNKNOWN_CONNECTION")),
+    (ErrorKind::NotAFile, SERVER_ERROR, Some("CELL_TA_EXEC_NOT_A_FILE")),
+    (ErrorKind::TooLarge, SERVER_ERROR, Some("CELL_TA_EXEC_TOO_LARGE")),
+    (ErrorKind::Conflict, SERVER_ERROR, Some("CELL_TA_EXEC_CONFLICT")),
     (ErrorKind::NoShell, SERVER_ERROR, Some("CELL_TA_EXEC_NO_SHELL")),
     (ErrorKind::StdinFull, SERVER_ERROR, Some("CELL_TA_EXEC_STDIN_FULL")),
     (ErrorKind::Limit, SERVER_ERROR, Some("CELL_TA_EXEC_LIMIT")),
@@ -137,12 +150,17 @@ impl Error {
     /// A failure of that kind. The message is lower case, without a full stop, and names the
     /// thing and the reason.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, step: None, message: message.into() }
+        Self { kind, step: None, size: None, message: message.into() }
     }
 
     /// The same failure, at this step of a start.
     pub(crate) fn at(self, step: Option<StartStep>) -> Self {
         Self { step, ..self }
+    }
+
+    /// The same failure, about a file of this size.
+    pub(crate) fn of_size(self, size: Option<u64>) -> Self {
+        Self { size, ..self }
     }
 
     /// What the operating system refused: `what` names the attempt and the thing.
@@ -175,6 +193,12 @@ impl Error {
     #[must_use]
     pub fn step(&self) -> Option<StartStep> {
         self.step
+    }
+
+    /// The size in bytes of the file that is `TooLarge`.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        self.size
     }
 
     /// The sentence for a person.

@@ -16,6 +16,7 @@ pub mod cli;
 pub mod client;
 mod environment;
 mod error;
+mod fs;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod log;
@@ -24,6 +25,8 @@ pub mod protocol;
 mod server;
 mod sync;
 mod sys;
+mod threads;
 mod transport;
+mod window;
 
 pub use error::{Error, ErrorKind, Result, StartStep};

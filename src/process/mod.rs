@@ -9,7 +9,6 @@ mod deadlines;
 mod mailbox;
 mod output;
 mod stdin;
-mod threads;
 mod worker;
 
 pub(crate) use command::{Command, Input};

@@ -9,6 +9,7 @@ use crate::buffers;
 use crate::protocol::MAX_CHUNK;
 use crate::sys;
 use crate::sys::poll::{Interest, Poll, Ready, Waker, wait_for};
+use crate::window::Window;
 
 /// A pipe of this size takes a third of the turns that the default of 64 KiB takes between a
 /// child that writes without pause and the thread that reads from it.
@@ -279,54 +280,5 @@ impl Output {
             Err(_) if self.is_terminal => {}
             Err(_) => self.from = None,
         }
-    }
-}
-
-/// Bytes that may be sent before the host acknowledges some.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    limit: Option<u64>,
-    owed: u64,
-}
-
-impl Window {
-    fn new(limit: Option<u64>) -> Self {
-        Self { limit, owed: 0 }
-    }
-
-    /// How many bytes it lets through now.
-    fn room(&self) -> usize {
-        let room = self.limit.map_or(u64::MAX, |limit| limit.saturating_sub(self.owed));
-        usize::try_from(room).unwrap_or(usize::MAX)
-    }
-
-    fn sent(&mut self, bytes: usize) {
-        if self.limit.is_some() {
-            self.owed = self.owed.saturating_add(bytes as u64);
-        }
-    }
-
-    /// More than is owed is ignored.
-    fn acknowledge(&mut self, bytes: u64) {
-        self.owed = self.owed.saturating_sub(bytes);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_window_lets_through_what_is_not_owed_and_ignores_too_many_acknowledgements() {
-        let mut window = Window::new(Some(10));
-        window.sent(7);
-        assert_eq!(window.room(), 3);
-        window.sent(3);
-        assert_eq!(window.room(), 0);
-        window.acknowledge(4);
-        assert_eq!(window.room(), 4);
-        window.acknowledge(u64::MAX);
-        assert_eq!(window.room(), 10);
-        assert_eq!(Window::new(None).room(), usize::MAX);
     }
 }

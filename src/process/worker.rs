@@ -16,13 +16,14 @@ use super::deadlines::{Deadlines, take_due};
 use super::mailbox::{Mailbox, Order, has_ended};
 use super::output::Outputs;
 use super::stdin::Stdin;
-use super::{Ending, Sink, Terms, threads};
+use super::{Ending, Sink, Terms};
 use crate::error::{Error, ErrorKind};
 use crate::sync::lock;
 use crate::sys;
 use crate::sys::child::{Group, Status};
 use crate::sys::poll::{Interest, Poll};
 use crate::sys::signal;
+use crate::threads;
 
 pub(super) fn start<S: Sink>(command: Command, terms: Terms, mailbox: Arc<Mailbox>, sink: S) {
     let name = command.name.clone();

@@ -6,13 +6,27 @@
 mod bytes;
 pub(crate) mod chunk;
 mod env;
+mod fs;
+mod net;
+mod path;
 mod process;
 pub(crate) mod rpc;
 mod session;
 
 pub use bytes::Base64;
 pub(crate) use bytes::decode_onto;
+pub(crate) use bytes::encode_onto;
 pub use env::EnvDelta;
+pub use fs::{
+    CopyParams, DirEntry, FileType, MkdirParams, Mode, PathParams, ReadFileParams, ReadFileResult,
+    ReaddirResult, RealpathResult, RemoveParams, RenameParams, StatParams, StatResult,
+    WriteFileParams, WriteFileResult,
+};
+pub use net::{
+    CloseParams, CloseResult, ClosedEvent, ConnectParams, ConnectResult, ConnectionId, DataEvent,
+    NetAckParams, NetWriteParams, Target,
+};
+pub use path::WirePath;
 pub use process::{
     AckParams, DEFAULT_WINDOW, ExecParams, ExecResult, ExitEvent, KillParams, KillResult,
     OutputEvent, ProcessId, PtySize, ResizeParams, SignalName, SpawnParams, SpawnResult,
@@ -24,7 +38,8 @@ pub use session::{Empty, InitializeParams, InitializeResult};
 pub const PROTOCOL_VERSION: u32 = 1;
 /// Output of a process and data of a connection come in chunks of at most this many bytes.
 pub const MAX_CHUNK: usize = 64 * 1024;
-/// The most bytes of `process/write` that may wait for one process.
+/// The most bytes of `process/write` that may wait for one process, and of `net/write` for one
+/// connection.
 pub const MAX_STDIN_WAITING: usize = 16 * 1024 * 1024;
 
 /// The methods and notifications by name.
@@ -51,4 +66,34 @@ pub mod method {
     pub const STDERR: &str = "process/stderr";
     /// `process/exit`, a notification to the host
     pub const EXIT: &str = "process/exit";
+    /// `fs/readFile`
+    pub const READ_FILE: &str = "fs/readFile";
+    /// `fs/writeFile`
+    pub const WRITE_FILE: &str = "fs/writeFile";
+    /// `fs/stat`
+    pub const STAT: &str = "fs/stat";
+    /// `fs/readdir`
+    pub const READDIR: &str = "fs/readdir";
+    /// `fs/mkdir`
+    pub const MKDIR: &str = "fs/mkdir";
+    /// `fs/remove`
+    pub const REMOVE: &str = "fs/remove";
+    /// `fs/rename`
+    pub const RENAME: &str = "fs/rename";
+    /// `fs/copy`
+    pub const COPY: &str = "fs/copy";
+    /// `fs/realpath`
+    pub const REALPATH: &str = "fs/realpath";
+    /// `net/connect`
+    pub const CONNECT: &str = "net/connect";
+    /// `net/write`
+    pub const NET_WRITE: &str = "net/write";
+    /// `net/close`
+    pub const CLOSE: &str = "net/close";
+    /// `net/ack`, a notification to the server
+    pub const NET_ACK: &str = "net/ack";
+    /// `net/data`, a notification to the host
+    pub const DATA: &str = "net/data";
+    /// `net/closed`, a notification to the host
+    pub const CLOSED: &str = "net/closed";
 }

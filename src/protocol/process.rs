@@ -35,10 +35,15 @@ impl TryFrom<String> for ProcessId {
     type Error = String;
 
     fn try_from(id: String) -> Result<Self, String> {
-        match id.chars().count() {
-            1..=128 => Ok(Self(id)),
-            count => Err(format!("an id has 1 to 128 characters, this one {count}")),
-        }
+        check_id(id).map(Self)
+    }
+}
+
+/// Answers the id if it may be one.
+pub(super) fn check_id(id: String) -> Result<String, String> {
+    match id.chars().count() {
+        1..=128 => Ok(id),
+        count => Err(format!("an id has 1 to 128 characters, this one {count}")),
     }
 }
 

@@ -189,15 +189,19 @@ struct WireData<'a> {
     code: Option<Cow<'a, str>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     step: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
 }
 
-fn error_of(raw: &RawValue) -> Error {
+/// Reads an error object.
+pub(crate) fn error_of(raw: &RawValue) -> Error {
     match serde_json::from_str::<WireError<'_>>(raw.get()) {
         Ok(error) => {
             let code = error.data.as_ref().and_then(|data| data.code.as_deref());
             let step = error.data.as_ref().and_then(|data| data.step.as_deref());
             Error::new(ErrorKind::from_wire(error.code, code), error.message)
                 .at(step.and_then(StartStep::from_wire))
+                .of_size(error.data.and_then(|data| data.size))
         }
         Err(_) => Error::new(ErrorKind::Other(0, None), raw.get()),
     }
@@ -212,14 +216,20 @@ pub(crate) fn write_result(buffer: &mut Vec<u8>, id: &RawValue, result: &impl Se
 
 /// Appends `{"jsonrpc":"2.0","id":ID,"error":ERROR}`; no id is `null`.
 pub(crate) fn write_error(buffer: &mut Vec<u8>, id: Option<&RawValue>, error: &Error) {
+    let id = id.map_or("null", RawValue::get);
+    write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":"));
+    write_error_object(buffer, error);
+    buffer.push(b'}');
+}
+
+/// Appends the error object alone.
+pub(crate) fn write_error_object(buffer: &mut Vec<u8>, error: &Error) {
     let (code, name) = error.kind().wire();
     let step = error.step().map(|step| Cow::Borrowed(step.wire()));
-    let data = name.map(|name| WireData { code: Some(Cow::Borrowed(name)), step });
-    let id = id.map_or("null", RawValue::get);
+    let size = error.size();
+    let data = name.map(|name| WireData { code: Some(Cow::Borrowed(name)), step, size });
     let message = Cow::Borrowed(cut(error.message()));
-    write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":"));
     write_json(buffer, &WireError { code, message, data });
-    buffer.push(b'}');
 }
 
 fn cut(message: &str) -> &str {

@@ -1,5 +1,5 @@
-//! Threads for processes, used again: starting one costs as much as a tenth of starting a small
-//! program, and stopping it as much again.
+//! Threads for whatever waits on its own (a process, a connection, a file), used again: starting
+//! one costs as much as a tenth of starting a small program, and stopping it as much again.
 
 use std::io;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 /// A worker's stack: it formats messages and lends 32 KiB to the child it starts.
 const STACK: usize = 256 * 1024;
-/// How many threads wait for another process at most, and for how long: enough for a host that
+/// How many threads wait for another job at most, and for how long: enough for a host that
 /// runs one command after another on each of its connections, and gone when it pauses.
 const IDLE: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -26,12 +26,12 @@ static WAITING: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Errors
 /// `EAGAIN` where there can be no more threads; the job has been dropped.
-pub(super) fn run(job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub(crate) fn run(job: impl FnOnce() + Send + 'static) -> io::Result<()> {
     match HANDOVER.0.try_send(Box::new(job)) {
         Ok(()) => Ok(()),
         Err(refused) => {
             let job = refused.into_inner();
-            let thread = thread::Builder::new().name("process".to_owned()).stack_size(STACK);
+            let thread = thread::Builder::new().name("worker".to_owned()).stack_size(STACK);
             thread.spawn(move || work(job)).map(drop)
         }
     }
