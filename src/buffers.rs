@@ -22,6 +22,11 @@ pub(crate) fn take() -> Vec<u8> {
     unused.unwrap_or_else(|| Vec::with_capacity(CAPACITY))
 }
 
+/// An empty buffer for so many bytes: one of these if it is large enough and not much too large.
+pub(crate) fn take_for(bytes: usize) -> Vec<u8> {
+    if (CAPACITY / 16..=CAPACITY).contains(&bytes) { take() } else { Vec::with_capacity(bytes) }
+}
+
 /// Gives a buffer back. One that is not of that size is freed.
 pub(crate) fn give(mut buffer: Vec<u8>) {
     buffer.clear();

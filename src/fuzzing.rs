@@ -43,7 +43,7 @@ pub fn session(data: &[u8]) {
     let mut source = LineSource::new(reader.into(), stop, Patience::new(config.peer_timeout), 4096);
     let environment = LocalExecEnvironment::new(LocalOptions::default()).unwrap();
     let session = Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone());
-    session.run(&mut source);
+    session.run(&mut source, &|| false);
     outbox.stop();
     thread.join().unwrap();
     feeder.join().unwrap();

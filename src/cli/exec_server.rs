@@ -83,6 +83,7 @@ impl ExecServer {
         let token = sys::secret::take(TOKEN);
         let signals = Signals::block(&[signal::TERM, signal::INT, signal::HUP]);
         signal::wait_for_children();
+        signal::ignore_file_size_limit();
         sys::fd::close_inherited_on_exec();
         let descriptor_limit = sys::host::raise_descriptor_limit();
         let prepared = self.access(token).and_then(|access| {

@@ -79,6 +79,11 @@ impl LocalExecEnvironment {
         &self.cwd
     }
 
+    /// A path as it is meant here. (Nothing is nowhere, and not the cwd.)
+    pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
+        if path.as_os_str().is_empty() { PathBuf::new() } else { self.cwd.join(path) }
+    }
+
     /// The user's home directory, if it is known.
     pub(crate) fn home(&self) -> Option<&OsStr> {
         self.home.as_deref()

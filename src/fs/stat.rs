@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD, FileType as Kind, Stat, accessat, statat};
 
+use super::place::kind;
 use super::refused;
 use crate::error::Result;
 use crate::protocol::{FileType, StatResult};
@@ -14,18 +15,15 @@ use crate::protocol::{FileType, StatResult};
 /// The errno of stat(2).
 pub(crate) fn stat(path: &Path, follow: bool) -> Result<StatResult> {
     let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-    let stat = statat(CWD, path, flags).map_err(|errno| refused(errno, "stat", path))?;
+    let stat = statat(CWD, path, flags).map_err(|errno| refused(&errno.into(), "stat", path))?;
     let may = |access| accessat(CWD, path, access, flags | AtFlags::EACCESS).is_ok();
     let identity = Identity::of(&stat);
+    let (seconds, nanoseconds) = identity.modified;
     Ok(StatResult {
-        file_type: file_type(Kind::from_raw_mode(stat.st_mode)),
+        file_type: file_type(kind(&stat)),
         size: identity.size,
-        mode: stat.st_mode & 0o7777,
-        mtime_ms: identity
-            .mtime
-            .0
-            .saturating_mul(1000)
-            .saturating_add(identity.mtime.1 / 1_000_000),
+        mode: mode(&stat),
+        mtime_ms: seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000),
         uid: stat.st_uid,
         gid: stat.st_gid,
         readable: may(Access::READ_OK),
@@ -36,7 +34,7 @@ pub(crate) fn stat(path: &Path, follow: bool) -> Result<StatResult> {
 }
 
 /// The kind of a file, in the protocol's words.
-pub(crate) fn file_type(kind: Kind) -> FileType {
+pub(super) fn file_type(kind: Kind) -> FileType {
     match kind {
         Kind::Directory => FileType::Directory,
         Kind::Symlink => FileType::Symlink,
@@ -48,39 +46,59 @@ pub(crate) fn file_type(kind: Kind) -> FileType {
     }
 }
 
+/// Permission bits, with setuid, setgid and sticky.
+#[allow(clippy::useless_conversion, reason = "narrower than this on some systems")]
+pub(super) fn mode(stat: &Stat) -> u32 {
+    u32::from(stat.st_mode) & 0o7777
+}
+
+/// The file system that a path is on; that of the nearest directory above it where there is
+/// nothing yet.
+pub(crate) fn device(path: &Path) -> Option<u64> {
+    let device = |path| statat(CWD, path, AtFlags::empty()).map(|stat| Identity::of(&stat).device);
+    path.ancestors().find_map(|path| device(path).ok())
+}
+
 /// What changes when the content does: which file it is, its size and its times. The time of the
 /// last status change is one of them, since a program can set the other one back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
-    pub(crate) size: u64,
-    mtime: (i64, i64),
-    ctime: (i64, i64),
+pub(super) struct Identity {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    pub(super) size: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+    status_changed: (i64, i64),
 }
 
 impl Identity {
     #[allow(
         clippy::unnecessary_cast,
-        clippy::useless_conversion,
+        clippy::cast_sign_loss,
+        clippy::cast_possible_wrap,
         reason = "the types of these members differ from system to system"
     )]
-    pub(crate) fn of(stat: &Stat) -> Self {
+    pub(super) fn of(stat: &Stat) -> Self {
         Self {
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
             size: u64::try_from(stat.st_size).unwrap_or(0),
-            mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            status_changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
         }
     }
 
+    /// Whether both are the same file, whatever its content is by now.
+    pub(super) fn is_same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
     /// It as the protocol's opaque `version`.
-    pub(crate) fn version(&self) -> String {
-        let Self { device, inode, size, mtime, ctime } = self;
+    pub(super) fn version(&self) -> String {
+        let Self { device, inode, size, modified, status_changed } = self;
         format!(
             "{device:x}.{inode:x}.{size:x}.{:x}.{:x}.{:x}.{:x}",
-            mtime.0, mtime.1, ctime.0, ctime.1
+            modified.0, modified.1, status_changed.0, status_changed.1
         )
     }
 }

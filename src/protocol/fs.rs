@@ -197,10 +197,6 @@ pub struct DirEntry {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "null_is_a_value"
     )]
-    #[expect(
-        clippy::option_option,
-        reason = "absent, null and a type are three things on the wire"
-    )]
     pub target_type: Option<Option<FileType>>,
     /// Its name where that is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,12 +10,12 @@ mod fs;
 mod net;
 mod path;
 mod process;
+pub(crate) mod read_result;
 pub(crate) mod rpc;
 mod session;
 
 pub use bytes::Base64;
 pub(crate) use bytes::decode_onto;
-pub(crate) use bytes::encode_onto;
 pub use env::EnvDelta;
 pub use fs::{
     CopyParams, DirEntry, FileType, MkdirParams, Mode, PathParams, ReadFileParams, ReadFileResult,
@@ -66,6 +66,8 @@ pub mod method {
     pub const STDERR: &str = "process/stderr";
     /// `process/exit`, a notification to the host
     pub const EXIT: &str = "process/exit";
+    /// What the names of the methods about files begin with.
+    pub const FILES: &str = "fs/";
     /// `fs/readFile`
     pub const READ_FILE: &str = "fs/readFile";
     /// `fs/writeFile`

@@ -209,8 +209,18 @@ pub(crate) fn error_of(raw: &RawValue) -> Error {
 
 /// Appends `{"jsonrpc":"2.0","id":ID,"result":RESULT}`.
 pub(crate) fn write_result(buffer: &mut Vec<u8>, id: &RawValue, result: &impl Serialize) {
-    write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":", id.get()));
+    begin_result(buffer, id);
     write_json(buffer, result);
+    end_result(buffer);
+}
+
+/// Appends what comes before a result.
+pub(crate) fn begin_result(buffer: &mut Vec<u8>, id: &RawValue) {
+    write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":", id.get()));
+}
+
+/// Appends what comes after a result.
+pub(crate) fn end_result(buffer: &mut Vec<u8>) {
     buffer.push(b'}');
 }
 
@@ -260,7 +270,7 @@ pub(super) fn write(buffer: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 }
 
 /// The protocol's types have string keys and no failing serializers, so this cannot fail.
-pub(super) fn write_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
+pub(crate) fn write_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
     let _ = serde_json::to_writer(buffer, value);
 }
 

@@ -83,7 +83,8 @@ impl Connection {
         let number = session.number();
         log::info("connected", &[("connection", &number), ("peer", &self.peer)]);
         let start = Instant::now();
-        let mut end = session.run(&mut source);
+        let hurry = || self.opened.connections.is_stopping();
+        let mut end = session.run(&mut source, &hurry);
         if self.opened.connections.is_stopping() {
             end = End::Stopped;
         }
@@ -168,7 +169,8 @@ pub(crate) fn serve_stdio(
     let patience = Patience::new(config.peer_timeout);
     let mut source = LineSource::new(input, Arc::clone(stop), patience, config.max_message_bytes);
     let session = Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone());
-    let end = session.run(&mut source);
+    let stopped = Arc::clone(stop);
+    let end = session.run(&mut source, &|| is_ready(stopped.as_fd(), Interest::Read));
     outbox.stop();
     // The process is about to exit; a peer that does not read cannot hold it up.
     outbox.flush(FAREWELL);

@@ -2,6 +2,7 @@
 //! them all when it is told to.
 
 mod connection;
+mod files;
 mod listener;
 mod live;
 mod registry;
@@ -54,6 +55,6 @@ fn describe(config: &Config, environment: &LocalExecEnvironment) -> InitializeRe
         pid: std::process::id(),
         epoch: None,
         max_message_bytes: config.max_message_bytes,
-        features: ["process", "pty"].map(str::to_owned).to_vec(),
+        features: ["process", "pty", "fs"].map(str::to_owned).to_vec(),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc;
 use crate::sync::lock;
@@ -64,6 +65,30 @@ impl Responder {
     pub(super) fn send<T: Serialize>(mut self, result: &Result<T>) {
         if let Some(answer) = self.answer(result) {
             self.outbox.control(answer);
+        }
+    }
+
+    /// How many bytes its id has.
+    pub(super) fn id_size(&self) -> usize {
+        self.id.as_ref().map_or(0, |id| id.get().len())
+    }
+
+    /// Begins an answer whose result is written by hand, in a buffer for so many bytes.
+    pub(super) fn begin(&self, size: usize) -> Vec<u8> {
+        let mut buffer = message(buffers::take_for(size));
+        if let Some(id) = &self.id {
+            rpc::begin_result(&mut buffer, id);
+        }
+        buffer
+    }
+
+    /// Sends an answer that was begun, among the output; waits for room there. `share` is dropped
+    /// when it has been written.
+    pub(super) fn finish(mut self, mut buffer: Vec<u8>, share: Box<dyn Send>) {
+        if let Some(id) = self.id.take() {
+            rpc::end_result(&mut buffer);
+            lock(&self.in_flight.0).remove(id.get());
+            self.outbox.bulk(buffer, share);
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::files::Files;
 use super::live::Live;
 use super::registry::Registry;
 use super::responder::{InFlight, Responder};
@@ -37,6 +38,7 @@ pub(crate) struct Session {
     outbox: Outbox,
     in_flight: InFlight,
     registry: Arc<Registry>,
+    files: Files,
     _live: Live,
 }
 
@@ -51,6 +53,7 @@ impl Session {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             config: Arc::clone(config),
             environment: Arc::clone(environment),
+            files: Files::new(environment, config.max_message_bytes),
             outbox,
             in_flight: InFlight::default(),
             registry: Registry::new(config.max_processes),
@@ -63,8 +66,18 @@ impl Session {
         self.number
     }
 
-    /// Serves until the connection ends, and ends all that it has started.
-    pub(crate) fn run(self, source: &mut dyn Source) -> End {
+    /// Serves until the connection ends, and ends all that it has started. What a peer has asked
+    /// of files before it closed the connection is done, unless `hurry` says that there is no time.
+    pub(crate) fn run(self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> End {
+        let end = self.serve(source);
+        self.end_processes();
+        if end == End::Closed {
+            self.files.finish(hurry);
+        }
+        end
+    }
+
+    fn serve(&self, source: &mut dyn Source) -> End {
         loop {
             match source.next() {
                 Event::Message(text) => self.receive(text),
@@ -101,7 +114,8 @@ impl Session {
     fn receive(&self, text: &str) {
         match rpc::parse(text) {
             Ok(Message::Request { id, method, params }) => {
-                let may_wait = matches!(&*method, method::EXEC | method::SPAWN | method::WRITE);
+                let may_wait = matches!(&*method, method::EXEC | method::SPAWN | method::WRITE)
+                    || method.starts_with(method::FILES);
                 match self.in_flight.begin(id, may_wait, &self.outbox) {
                     Ok(responder) => self.request(&method, params, responder),
                     Err(error) => self.reject(Some(id), &error),
@@ -127,6 +141,22 @@ impl Session {
                 self.acknowledge(&p);
                 r.send(&Ok(Empty {}));
             }),
+            _ => self.file_request(method, params, responder),
+        }
+    }
+
+    fn file_request(&self, method: &str, params: Option<&RawValue>, responder: Responder) {
+        let files = &self.files;
+        match method {
+            method::READ_FILE => with(params, responder, |p, r| files.read_file(&p, r)),
+            method::WRITE_FILE => with(params, responder, |p, r| files.write_file(p, r)),
+            method::STAT => with(params, responder, |p, r| files.stat(&p, r)),
+            method::READDIR => with(params, responder, |p, r| files.readdir(&p, r)),
+            method::MKDIR => with(params, responder, |p, r| files.mkdir(&p, r)),
+            method::REMOVE => with(params, responder, |p, r| files.remove(&p, r)),
+            method::RENAME => with(params, responder, |p, r| files.rename(&p, r)),
+            method::COPY => with(params, responder, |p, r| files.copy(&p, r)),
+            method::REALPATH => with(params, responder, |p, r| files.realpath(&p, r)),
             _ => responder.send::<()>(&Err(Error::new(
                 ErrorKind::MethodNotFound,
                 format!("there is no method {method:?}"),
@@ -227,15 +257,20 @@ impl Session {
             mailbox.acknowledge(params.bytes);
         }
     }
+
+    fn end_processes(&self) {
+        let stuck = self.registry.end_all(ENDING);
+        if stuck > 0 {
+            log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
+        }
+    }
 }
 
 /// Whatever it has started ends with it, also when a fault has ended the thread.
 impl Drop for Session {
     fn drop(&mut self) {
-        let stuck = self.registry.end_all(ENDING);
-        if stuck > 0 {
-            log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
-        }
+        self.end_processes();
+        self.files.stop();
     }
 }
 

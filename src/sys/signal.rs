@@ -72,6 +72,12 @@ pub(crate) fn wait_for_children() {
     set_default(libc::SIGCHLD);
 }
 
+/// A file that grows beyond the limit on file sizes is an error (`EFBIG`) and no signal.
+pub(crate) fn ignore_file_size_limit() {
+    // SAFETY: SIG_IGN is a valid disposition.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// A write to a pipe that nobody reads is an error and no signal, as in every program whose `main`
 /// is Rust's; a fuzzer's is not.
 #[cfg(fuzzing)]

@@ -41,6 +41,8 @@ pub(crate) fn message(mut buffer: Vec<u8>) -> Vec<u8> {
 pub(super) enum Item {
     /// From [`message`].
     Message(Vec<u8>),
+    /// The same, and what is dropped when it has been written.
+    Bulk(Vec<u8>, Box<dyn Send>),
     /// Bytes of the transport's own: a pong, a ping.
     Raw(Vec<u8>),
     /// The last bytes of all.
@@ -129,6 +131,12 @@ impl Outbox {
     /// Sends an answer, before any output that is not yet on its way.
     pub(crate) fn control(&self, message: Vec<u8>) {
         let _ = self.control.send(Item::Message(message));
+    }
+
+    /// Sends an answer that may be long, among the output, and waits for room there. `share` is
+    /// dropped when it has been written, or never will be.
+    pub(crate) fn bulk(&self, message: Vec<u8>, share: Box<dyn Send>) {
+        let _ = self.output.send(Item::Bulk(message, share));
     }
 
     /// Sends bytes of the transport's own.

@@ -67,6 +67,8 @@ pub(super) struct Writer {
     /// Frames to write, and where each starts in its buffer.
     batch: Vec<(Vec<u8>, usize)>,
     barriers: Vec<Sender<()>>,
+    /// Dropped when the batch has been written.
+    shares: Vec<Box<dyn Send>>,
     last: bool,
 }
 
@@ -78,8 +80,17 @@ impl Writer {
         output: Receiver<Item>,
         waiters: Arc<Waiters>,
     ) -> Self {
-        let (batch, barriers) = (Vec::new(), Vec::new());
-        Self { target, framing, control, output, waiters, batch, barriers, last: false }
+        Self {
+            target,
+            framing,
+            control,
+            output,
+            waiters,
+            batch: Vec::new(),
+            barriers: Vec::new(),
+            shares: Vec::new(),
+            last: false,
+        }
     }
 
     /// Who waits for room in the output lane.
@@ -94,6 +105,7 @@ impl Writer {
             for (buffer, _) in self.batch.drain(..) {
                 buffers::give(buffer);
             }
+            self.shares.clear();
             for barrier in self.barriers.drain(..) {
                 let _ = barrier.send(());
             }
@@ -144,6 +156,10 @@ impl Writer {
         }
         let (buffer, start) = match item {
             Item::Message(buffer) => self.framing.seal(buffer),
+            Item::Bulk(buffer, share) => {
+                self.shares.push(share);
+                self.framing.seal(buffer)
+            }
             Item::Raw(bytes) => (bytes, 0),
             Item::Last(bytes) => {
                 self.last = true;

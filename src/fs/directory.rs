@@ -1,0 +1,162 @@
+//! Directories: what they hold, and making them.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType as Kind, Mode, OFlags, chmodat, mkdirat, openat, statat,
+};
+use rustix::io::Errno;
+
+use super::place::kind;
+use super::stat::file_type;
+use super::{refused, refused_as};
+use crate::error::Result;
+use crate::protocol::{Base64, DirEntry, FileType};
+
+/// What a directory holds, sorted by name.
+///
+/// # Errors
+/// `ENOTDIR`, and the errno of open(2) and of reading it.
+pub(crate) fn list(path: &Path) -> Result<Vec<DirEntry>> {
+    let listed = open(CWD, path.as_os_str(), OFlags::empty()).and_then(|directory| {
+        let mut entries = entries(directory.as_fd())?;
+        entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(entries.into_iter().map(|(name, kind)| described(&directory, name, kind)).collect())
+    });
+    listed.map_err(|error| refused(&error, "list", path))
+}
+
+fn described(directory: &OwnedFd, name: Vec<u8>, kind: Kind) -> DirEntry {
+    let target_type = (kind == Kind::Symlink).then(|| target_type(directory, &name));
+    let file_type = file_type(kind);
+    match String::from_utf8(name) {
+        Ok(name) => DirEntry { name, file_type, target_type, name_base64: None },
+        Err(error) => {
+            let name = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            let name_base64 = Some(Base64(error.into_bytes()));
+            DirEntry { name, file_type, target_type, name_base64 }
+        }
+    }
+}
+
+fn target_type(directory: &OwnedFd, name: &[u8]) -> Option<FileType> {
+    let target = statat(directory, OsStr::from_bytes(name), AtFlags::empty()).ok()?;
+    Some(file_type(kind(&target)))
+}
+
+/// Opens a directory to be read.
+pub(super) fn open(base: impl AsFd, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(openat(base, name, flags, Mode::empty())?)
+}
+
+/// Name and kind of all that is in an open directory, in no order.
+pub(super) fn entries(directory: BorrowedFd<'_>) -> io::Result<Vec<(Vec<u8>, Kind)>> {
+    let mut found = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Not every file system tells with the name.
+            Kind::Unknown => match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => kind(&stat),
+                Err(Errno::NOENT) => continue,
+                Err(_) => Kind::Unknown,
+            },
+            kind => kind,
+        };
+        found.push((name.to_bytes().to_vec(), kind));
+    }
+    Ok(found)
+}
+
+/// Makes a directory. If `recursive`, those above it are made too, and one that is there is fine.
+///
+/// # Errors
+/// `EEXIST`, and the errno of mkdir(2).
+pub(crate) fn make(path: &Path, recursive: bool, mode: Option<u32>) -> Result<()> {
+    let made = if recursive { make_all(path, false) } else { make_one(path).map(|()| true) };
+    let is_new = made.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists if recursive => refused_as(
+            Errno::EXIST.raw_os_error(),
+            "make the directory",
+            path,
+            "something that is no directory is there",
+        ),
+        _ => refused(&error, "make the directory", path),
+    })?;
+    match mode {
+        Some(mode) if is_new => chmodat(CWD, path, mode_of(mode), AtFlags::empty())
+            .map_err(|errno| refused(&errno.into(), "set the mode of", path)),
+        _ => Ok(()),
+    }
+}
+
+#[allow(
+    clippy::useless_conversion,
+    clippy::unnecessary_fallible_conversions,
+    reason = "narrower than this on some systems"
+)]
+pub(super) fn mode_of(bits: u32) -> Mode {
+    Mode::from_raw_mode(bits.try_into().unwrap_or_default())
+}
+
+fn make_one(path: &Path) -> io::Result<()> {
+    Ok(mkdirat(CWD, path, mode_of(0o777))?)
+}
+
+/// Makes a directory and those above it. Answers whether it is new.
+pub(super) fn make_all(path: &Path, sync: bool) -> io::Result<bool> {
+    // From the last one up to one that is there or can be made, and down again.
+    let mut missing: Vec<PathBuf> = Vec::new();
+    let mut next = path.to_path_buf();
+    loop {
+        match make_one(&next) {
+            Ok(()) => break,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let Some(parent) = next.parent().map(Path::to_path_buf) else { return Err(error) };
+                missing.push(std::mem::replace(&mut next, parent));
+            }
+            // A directory above which nobody may make one has to be there already.
+            Err(_) if is_directory(&next) => {
+                if missing.is_empty() {
+                    return Ok(false);
+                }
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    for path in missing.iter().rev() {
+        match make_one(path) {
+            Err(error) if !is_directory(path) => return Err(error),
+            _ => {}
+        }
+    }
+    if sync {
+        for path in std::iter::once(next.as_path()).chain(missing.iter().map(PathBuf::as_path)) {
+            let parent = path.parent().unwrap_or(path);
+            rustix::fs::fsync(open(CWD, parent.as_os_str(), OFlags::empty())?)?;
+        }
+    }
+    Ok(true)
+}
+
+fn is_directory(path: &Path) -> bool {
+    statat(CWD, path, AtFlags::empty()).is_ok_and(|stat| kind(&stat) == Kind::Directory)
+}
+
+/// The path without symbolic links, `.` and `..`.
+///
+/// # Errors
+/// The errno of looking it up.
+pub(crate) fn realpath(path: &Path) -> Result<PathBuf> {
+    std::fs::canonicalize(path).map_err(|error| refused(&error, "resolve", path))
+}

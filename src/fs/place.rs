@@ -1,0 +1,125 @@
+//! A name in an open directory.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, OFlags, Stat, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+/// Symbolic links that are followed before it must be a loop, as Linux has it.
+const MOST_LINKS: usize = 40;
+
+/// How a directory is opened to work on names in it: that takes the right to pass through it,
+/// and none to read it.
+#[cfg(target_os = "linux")]
+const PASS: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const PASS: OFlags = OFlags::RDONLY;
+
+/// Where something stands, or will stand. The directory stays the same one whatever becomes of
+/// its path meanwhile.
+pub(super) struct Place {
+    pub(super) directory: OwnedFd,
+    pub(super) name: OsString,
+}
+
+impl Place {
+    /// Of a path whose last component stands for itself, also if it is a symbolic link.
+    ///
+    /// # Errors
+    /// `EISDIR` where the last component cannot be but a directory (`/`, `.`, `..`, `a/`).
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        Self::at(CWD, path)
+    }
+
+    fn at(base: impl std::os::fd::AsFd, path: &Path) -> io::Result<Self> {
+        if path.as_os_str().is_empty() {
+            return Err(Errno::NOENT.into());
+        }
+        let (parent, name) = split(path).ok_or(Errno::ISDIR)?;
+        let directory = pass(base, parent)?;
+        Ok(Self { directory, name: name.to_owned() })
+    }
+
+    /// Of what a path leads to: symbolic links are followed, also one that dangles.
+    ///
+    /// # Errors
+    /// `ELOOP`, and those of [`Place::of`].
+    pub(super) fn following(path: &Path) -> io::Result<Self> {
+        let mut place = Self::of(path)?;
+        for _ in 0..MOST_LINKS {
+            match readlinkat(&place.directory, &place.name, Vec::new()) {
+                Ok(target) => {
+                    let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                    place = Self::at(&place.directory, &target)?;
+                }
+                // What is no link, or is not there.
+                Err(Errno::INVAL | Errno::NOENT) => return Ok(place),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Err(Errno::LOOP.into())
+    }
+
+    /// What stands there; a symbolic link for itself.
+    pub(super) fn stat(&self) -> io::Result<Option<Stat>> {
+        match statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Opens what stands there; never a symbolic link, and without waiting for anybody.
+    pub(super) fn open(&self, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        Ok(openat(&self.directory, &self.name, flags, rustix::fs::Mode::empty())?)
+    }
+}
+
+/// Opens a directory to work on names in it.
+pub(super) fn pass(base: impl std::os::fd::AsFd, path: &Path) -> io::Result<OwnedFd> {
+    let flags = PASS | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(base, path, flags, rustix::fs::Mode::empty())?)
+}
+
+/// What a file is.
+pub(super) fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// The directory part and the name; `None` where what is named can only be a directory.
+fn split(path: &Path) -> Option<(&Path, &OsStr)> {
+    let bytes = path.as_os_str().as_bytes();
+    let (parent, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
+        Some(0) => (&b"/"[..], &bytes[1..]),
+        Some(slash) => (&bytes[..slash], &bytes[slash + 1..]),
+        None => (&b"."[..], bytes),
+    };
+    let is_name = !matches!(name, b"" | b"." | b"..");
+    is_name.then(|| (Path::new(OsStr::from_bytes(parent)), OsStr::from_bytes(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_split_as_the_kernel_would() {
+        let parts = |path: &str| {
+            let (parent, name) = split(Path::new(path))?;
+            Some((parent.to_str().unwrap().to_owned(), name.to_str().unwrap().to_owned()))
+        };
+        let expected = |parent: &str, name: &str| Some((parent.to_owned(), name.to_owned()));
+        assert_eq!(parts("/a"), expected("/", "a"));
+        assert_eq!(parts("/a/b"), expected("/a", "b"));
+        assert_eq!(parts("a"), expected(".", "a"));
+        assert_eq!(parts("../a//b"), expected("../a/", "b"));
+        for directory in ["/", "", ".", "a/.", "a/..", "a/", "/a//"] {
+            assert_eq!(parts(directory), None, "{directory:?}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Reading a file, or a part of it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, statat};
+use rustix::io::Errno;
+
+use super::place::kind;
+use super::refused;
+use super::stat::Identity;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What is handed over at a time: a multiple of 3, so that the pieces of its base64 can be put
+/// behind one another.
+const PIECE: usize = 192 * 1024;
+/// Also where less is expected: a file of /proc is said to be empty.
+const SMALLEST_PIECE: usize = 4096;
+
+/// Which part of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) offset: u64,
+    /// To the end without it.
+    pub(crate) length: Option<u64>,
+}
+
+/// A file that is open to be read.
+pub(crate) struct Reading<'a> {
+    path: &'a Path,
+    file: File,
+    size: u64,
+    version: String,
+}
+
+/// What there is to say of a part that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The size of the whole file.
+    pub(crate) size: u64,
+    /// Whether the end of it was reached.
+    pub(crate) eof: bool,
+}
+
+/// Opens a regular file; symbolic links are followed.
+///
+/// # Errors
+/// `NotAFile`, `EISDIR`, and the errno of open(2).
+pub(crate) fn open(path: &Path) -> Result<Reading<'_>> {
+    let fail = |errno: Errno| refused(&errno.into(), "read", path);
+    // Looked at first: to open a FIFO or a device does something to it.
+    check(kind(&statat(CWD, path, AtFlags::empty()).map_err(fail)?), path)?;
+    // Some files of /proc would wait for news.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(CWD, path, flags, Mode::empty()).map_err(fail)?;
+    let stat = fstat(&file).map_err(fail)?;
+    check(kind(&stat), path)?;
+    let identity = Identity::of(&stat);
+    Ok(Reading { path, file: file.into(), size: identity.size, version: identity.version() })
+}
+
+fn check(kind: FileType, path: &Path) -> Result<()> {
+    let what = match kind {
+        FileType::RegularFile => return Ok(()),
+        FileType::Directory => return Err(refused(&Errno::ISDIR.into(), "read", path)),
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Symlink | FileType::Unknown => "of an unknown kind",
+    };
+    let message = format!("cannot read {path:?}: it is {what}, and no regular file");
+    Err(Error::new(ErrorKind::NotAFile, message))
+}
+
+impl Reading<'_> {
+    /// Stands for the content as it was when it was opened.
+    pub(crate) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// How many bytes a part will have, as far as the file system tells: in /proc all files are
+    /// empty until they are read.
+    pub(crate) fn expected(&self, part: Part) -> u64 {
+        self.size.saturating_sub(part.offset).min(part.length.unwrap_or(u64::MAX))
+    }
+
+    /// Reads a part and hands it over in pieces of which all but the last have a multiple of 3
+    /// bytes.
+    ///
+    /// # Errors
+    /// `TooLarge` where it has more than `most` bytes, and the errno of read(2).
+    pub(crate) fn read(&self, part: Part, most: u64, mut take: impl FnMut(&[u8])) -> Result<End> {
+        let expected = self.expected(part);
+        if expected > most {
+            return Err(self.too_large(self.size, most));
+        }
+        let wanted = part.length.unwrap_or(u64::MAX);
+        // One more than is expected tells the end.
+        let piece = usize::try_from(expected).unwrap_or(PIECE).saturating_add(3);
+        let mut buffer = vec![0; piece.clamp(SMALLEST_PIECE, PIECE) / 3 * 3];
+        let mut count = 0_u64;
+        loop {
+            let room = usize::try_from(wanted - count).unwrap_or(PIECE).min(buffer.len());
+            let at = part.offset.saturating_add(count);
+            let read = self.fill(&mut buffer[..room], at)?;
+            count += read as u64;
+            if count > most {
+                return Err(self.too_large(self.size.max(part.offset.saturating_add(count)), most));
+            }
+            take(&buffer[..read]);
+            if read < room || count == wanted {
+                break;
+            }
+        }
+        let end = part.offset.saturating_add(count);
+        let eof = self.fill(&mut [0], end)? == 0;
+        // What was seen is newer than what was told when it was opened.
+        let size = if count == 0 || !eof { self.size.max(end * u64::from(count > 0)) } else { end };
+        Ok(End { size, eof })
+    }
+
+    /// Fills the buffer from there, up to the end of the file; answers how much there was.
+    fn fill(&self, buffer: &mut [u8], mut at: u64) -> Result<usize> {
+        let mut count = 0;
+        while let Some(rest) = buffer.get_mut(count..).filter(|rest| !rest.is_empty()) {
+            // Positions are signed in the kernel.
+            if i64::try_from(at).is_err() {
+                break;
+            }
+            match self.file.read_at(rest, at) {
+                Ok(0) => break,
+                Ok(read) => {
+                    count += read;
+                    at += read as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(refused(&error, "read", self.path)),
+            }
+        }
+        Ok(count)
+    }
+
+    fn too_large(&self, size: u64, most: u64) -> Error {
+        let message = format!(
+            "cannot read {:?} in one answer: it has {size} bytes, and a message has room for \
+             {most} (--max-message-bytes); read it in parts, by offset and length",
+            self.path
+        );
+        Error::new(ErrorKind::TooLarge, message).of_size(Some(size))
+    }
+}

@@ -1,0 +1,222 @@
+//! A new file in the place of an old one, in one step, with all that the old one was besides its
+//! content.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{
+    Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, fchmod, fchown,
+    fgetxattr, flistxattr, fsetxattr, fstat, fsync, futimens, openat,
+};
+use rustix::io::Errno;
+
+use super::claim::Claim;
+use super::content::Content;
+use super::directory::mode_of;
+use super::staged::Staged;
+use super::stat::mode;
+use super::write::{Refusal, Terms, Written, check_version, written};
+use super::{Place, in_place};
+
+/// What the new file is like.
+#[derive(Clone, Copy)]
+pub(super) enum NewFile<'a> {
+    /// There is none yet: it is made as any new file is.
+    Made,
+    /// Like the one that it replaces.
+    LikeOld,
+    /// Of the mode that this one has, whatever it replaces.
+    CopyOf(&'a Stat),
+}
+
+/// Writes a new file and gives it the place. Where a rename would lose something of the old file,
+/// or may not be made, the old one is written in place.
+pub(super) fn replace(
+    place: &Place,
+    content: Content<'_>,
+    new: NewFile<'_>,
+    terms: &Terms,
+) -> Result<Written, Refusal> {
+    // What was nobody else's to read must not be that for a moment either.
+    let first_mode = match (new, terms.mode) {
+        (NewFile::Made, None) => 0o666,
+        _ => 0o600,
+    };
+    let mut staged = match Staged::new(&place.directory, Mode::from_raw_mode(first_mode)) {
+        Ok(staged) => staged,
+        Err(error) if is_refusal(&error) && place.stat()?.is_some() => {
+            // The directory cannot be written, but the file itself perhaps can.
+            return in_place::overwrite(place, content, terms, &Claim::of_name(place)?);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let size = content.write_to(&staged.file)?;
+    let claim = Claim::of_name(place)?;
+    let old = open_old(place, new)?;
+    let stat = old.as_ref().map(fstat).transpose()?;
+    check_version(stat.as_ref(), terms)?;
+    let has_other_names = stat.as_ref().is_some_and(|stat| stat.st_nlink > 1);
+    let kept = match (&old, &stat, new) {
+        (_, _, NewFile::CopyOf(source)) => {
+            set_mode(&staged.file, Some(copied_mode(source, &fstat(&staged.file)?)))?;
+            true
+        }
+        // Made with the mode of one that would replace another.
+        (None, _, NewFile::LikeOld) => return Err(Refusal::Again),
+        (Some(old), Some(stat), _) => keep(old, stat, &staged.file)?,
+        _ => set_mode(&staged.file, terms.mode).map(|()| true)?,
+    };
+    if has_other_names || !kept {
+        drop(staged);
+        return in_place::overwrite(place, content, terms, &claim);
+    }
+    touch(&staged.file);
+    if terms.sync {
+        fsync(&staged.file)?;
+    }
+    let only_new = terms.if_version.as_deref() == Some("");
+    match staged.place(&place.name, only_new) {
+        Ok(()) => {}
+        Err(Errno::EXIST) if only_new => return Err(Refusal::Conflict("it exists")),
+        // EBUSY: it is mounted on its own, as a container's /etc/hosts is, and a rename cannot
+        // reach what is under the mount. EPERM, EACCES: somebody else's in a sticky directory.
+        Err(Errno::BUSY | Errno::PERM | Errno::ACCESS | Errno::XDEV) if old.is_some() => {
+            drop(staged);
+            return in_place::overwrite(place, content, terms, &claim);
+        }
+        Err(errno) => return Err(errno.into()),
+    }
+    if terms.sync {
+        sync_directory(place, &staged.file)?;
+    }
+    // After the rename: it is one of the changes of status that a version tells.
+    Ok(written(&staged.file, size, true)?)
+}
+
+/// Not allowed here, whoever asks: the directory is another's, or the file system read-only.
+fn is_refusal(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::ACCESS | Errno::PERM | Errno::ROFS))
+}
+
+/// The mode of a copy. Setuid and setgid would lend the rights of somebody else where the copy has
+/// another owner.
+fn copied_mode(source: &Stat, copy: &Stat) -> u32 {
+    let same_owner = (source.st_uid, source.st_gid) == (copy.st_uid, copy.st_gid);
+    if same_owner { mode(source) } else { mode(source) & 0o1777 }
+}
+
+/// What is to be replaced, opened in whichever way is allowed.
+fn open_old(place: &Place, new: NewFile<'_>) -> io::Result<Option<File>> {
+    let opened = place.open(OFlags::RDONLY).or_else(|_| place.open(OFlags::WRONLY));
+    match opened {
+        Ok(old) => Ok(Some(File::from(old))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // A link, say, which a copy replaces by itself.
+        Err(_) if matches!(new, NewFile::CopyOf(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives the new file owner, extended attributes (access lists are among them) and mode of the
+/// old one. `false` where it may not be given one of them.
+fn keep(old: &File, stat: &Stat, new: &File) -> io::Result<bool> {
+    let own = fstat(new)?;
+    if (own.st_uid, own.st_gid) != (stat.st_uid, stat.st_gid) {
+        let owner = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+        if fchown(new, Some(owner.0), Some(owner.1)).is_err() {
+            return Ok(false);
+        }
+    }
+    // After the owner, a change of which drops capabilities and setuid.
+    if !keep_attributes(old, new)? {
+        return Ok(false);
+    }
+    set_mode(new, Some(mode(stat)))?;
+    // The kernel drops setgid for a group that is not ours, and says nothing.
+    Ok(mode(&fstat(new)?) == mode(stat))
+}
+
+fn keep_attributes(old: &File, new: &File) -> io::Result<bool> {
+    let names = match sized(|buffer| flistxattr(old, spare_capacity(buffer))) {
+        Ok(names) => names,
+        Err(Errno::NOTSUP) => return Ok(true),
+        Err(errno) => return Err(errno.into()),
+    };
+    for name in names.split_inclusive(|byte| *byte == 0) {
+        let Ok(name) = CStr::from_bytes_with_nul(name) else { continue };
+        let value = |file: &File| sized(|buffer| fgetxattr(file, name, spare_capacity(buffer)));
+        let wanted = match value(old) {
+            Ok(value) => value,
+            // Gone meanwhile, or listed for whoever may read it.
+            Err(Errno::NODATA) => continue,
+            Err(_) => return Ok(false),
+        };
+        // A security label is often the same already, and may not be set.
+        let is_set = value(new).is_ok_and(|value| value == wanted);
+        if !is_set && fsetxattr(new, name, &wanted, XattrFlags::empty()).is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Calls with a buffer that grows until it is large enough.
+fn sized(mut call: impl FnMut(&mut Vec<u8>) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
+    let mut buffer = Vec::with_capacity(256);
+    loop {
+        buffer.clear();
+        match call(&mut buffer) {
+            Err(Errno::RANGE) if buffer.capacity() < (1 << 20) => {
+                buffer.reserve(buffer.capacity() * 4);
+            }
+            Err(errno) => return Err(errno),
+            Ok(_) => return Ok(buffer),
+        }
+    }
+}
+
+/// Gives a file exactly this mode, if there is one to give.
+pub(super) fn set_mode(file: &File, mode: Option<u32>) -> io::Result<()> {
+    let Some(mode) = mode else { return Ok(()) };
+    Ok(fchmod(file, mode_of(mode))?)
+}
+
+/// Sets the time of the last change to now, to the nanosecond. The kernel's own clock for files
+/// stands still for some milliseconds at a time on many systems, so two contents of one size could
+/// have one version: an inode number is used again as soon as it is free.
+pub(super) fn touch(file: &File) {
+    let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else { return };
+    let last_modification = Timespec {
+        tv_sec: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(now.subsec_nanos()),
+    };
+    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    // Whoever may write a file but does not own it cannot; the kernel has set a time then.
+    let _ = futimens(file, &Timestamps { last_access, last_modification });
+}
+
+/// Flushes the directory that a file has just got its name in.
+pub(super) fn sync_directory(place: &Place, file: &File) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let flushed = openat(&place.directory, ".", flags, Mode::empty()).and_then(fsync);
+    match flushed {
+        Ok(()) => Ok(()),
+        // A directory that may not be read, or a file system that flushes none: all of it, then.
+        Err(_) => sync_file_system(file),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn sync_file_system(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(file)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_file_system(_file: &File) -> io::Result<()> {
+    rustix::fs::sync();
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! A new file beside the one that it will replace.
+//!
+//! Its name is one of `.ta-tmp-0`, `.ta-tmp-1`, …: the first that is free. Its writer holds a lock
+//! (flock) on it for as long as it has that name, so one that can be locked was left by a server
+//! that was killed. Whoever writes into the directory next looks at the first few names, and
+//! where one of them was left, at all of the directory.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{
+    AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstat, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::stat::Identity;
+
+const PREFIX: &str = ".ta-tmp-";
+/// Writers at one time in one directory. (A user who may write there too may take these names.)
+const MOST: usize = 4096;
+/// How many names are looked at, used or not: so many writers of one directory can be killed in
+/// the middle and what they left is found, whichever of them had finished before. It costs half a
+/// microsecond each.
+const LOOKED_AT: usize = 4;
+
+fn name(number: usize) -> String {
+    format!("{PREFIX}{number}")
+}
+
+/// A file that has no place yet; removed unless it gets one.
+pub(super) struct Staged<'a> {
+    directory: &'a OwnedFd,
+    name: String,
+    pub(super) file: File,
+    placed: bool,
+}
+
+impl<'a> Staged<'a> {
+    /// Makes one in a directory.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub(super) fn new(directory: &'a OwnedFd, mode: Mode) -> io::Result<Self> {
+        let was_left = |number| was_left(directory, OsStr::new(&name(number)));
+        if (0..LOOKED_AT).any(was_left) {
+            sweep(directory);
+        }
+        for number in 0..MOST {
+            let name = name(number);
+            match Self::create(directory, &name, mode) {
+                Ok(Some(file)) => return Ok(Self { directory, name, file, placed: false }),
+                Ok(None) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Err(Errno::EXIST.into())
+    }
+
+    /// `None` if somebody has removed it before it was locked.
+    fn create(directory: &OwnedFd, name: &str, mode: Mode) -> Result<Option<File>, Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = File::from(openat(directory, name, flags, mode)?);
+        // On a file system without locks what is left stays, as nobody can tell.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Ok(None);
+        }
+        let is_there = fstat(&file).is_ok_and(|stat| stat.st_nlink > 0);
+        Ok(is_there.then_some(file))
+    }
+
+    /// Gives it its place. What stood there is gone, unless `only_new`.
+    ///
+    /// # Errors
+    /// `EEXIST`, and those of rename(2).
+    pub(super) fn place(&mut self, name: &OsStr, only_new: bool) -> Result<(), Errno> {
+        if only_new {
+            rename_new(self.directory, &self.name, name)?;
+        } else {
+            renameat(self.directory, &self.name, self.directory, name)?;
+        }
+        self.placed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if !self.placed {
+            let _ = unlinkat(self.directory, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Renames unless something has the new name.
+fn rename_new(directory: &OwnedFd, from: &str, to: &OsStr) -> Result<(), Errno> {
+    use rustix::fs::{RenameFlags, renameat_with};
+    match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
+        // A file system or kernel that cannot: of this server's writers only one is here.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            match statat(directory, to, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => Err(Errno::EXIST),
+                Err(Errno::NOENT) => renameat(directory, from, directory, to),
+                Err(errno) => Err(errno),
+            }
+        }
+        outcome => outcome,
+    }
+}
+
+/// Whether a server that was killed has left this; then it is removed.
+fn was_left(directory: &OwnedFd, name: &OsStr) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(file) = openat(directory, name, flags, Mode::empty()) else { return false };
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return false;
+    }
+    // The lock was free because its owner has died, or because it has just been given its place:
+    // only in the first case this is still its name, and then it stays so, since whoever would
+    // remove it needs the lock.
+    let is_same = |stat| fstat(&file).is_ok_and(|own| Identity::of(&own).is_same_file(&stat));
+    let named = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| Identity::of(&stat));
+    named.is_ok_and(is_same) && unlinkat(directory, name, AtFlags::empty()).is_ok()
+}
+
+/// Removes all that was left in a directory.
+fn sweep(directory: &OwnedFd) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(readable) = openat(directory, ".", flags, Mode::empty()) else { return };
+    let Ok(entries) = Dir::read_from(readable.as_fd()) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_bytes();
+        if name.starts_with(PREFIX.as_bytes()) {
+            was_left(directory, OsStr::from_bytes(name));
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Writing a file, whole or at its end.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{
+    Access, AtFlags, FileType, Mode, OFlags, Stat, accessat, fstat, openat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::claim::Claim;
+use super::content::Content;
+use super::place::kind;
+use super::replace::{self, NewFile};
+use super::stat::Identity;
+use super::{Place, directory, in_place};
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::WriteFileResult;
+
+/// How often it is begun again because the file has come or gone meanwhile.
+const MOST_ATTEMPTS: usize = 16;
+
+/// What else is asked of a write.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Terms {
+    /// The mode of a file that is not there yet; 0666 less the umask without it.
+    pub(crate) mode: Option<u32>,
+    /// Missing directories above it are made.
+    pub(crate) create_parents: bool,
+    /// The version that it must have; an empty one: it must not exist.
+    pub(crate) if_version: Option<String>,
+    /// File and directory are flushed to disk.
+    pub(crate) sync: bool,
+}
+
+/// Why a file is not written.
+pub(super) enum Refusal {
+    Io(io::Error),
+    /// It cannot be written like a file.
+    NotAFile(&'static str),
+    /// It has another version.
+    Conflict(&'static str),
+    /// It came or went meanwhile: from the beginning.
+    Again,
+    /// Some of it has been written.
+    Partly(io::Error, u64),
+}
+
+impl<E: Into<io::Error>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+/// A file that was written.
+pub(super) struct Written {
+    pub(super) size: u64,
+    pub(super) identity: Identity,
+    pub(super) atomic: bool,
+}
+
+/// Gives a file this content, whole or not at all where that is possible. Symbolic links are
+/// followed.
+///
+/// # Errors
+/// `Conflict`, `NotAFile`, and the errno of whatever failed.
+pub(crate) fn write(path: &Path, content: &[u8], terms: &Terms) -> Result<WriteFileResult> {
+    attempt(path, terms, "write", |place| write_at(place, Content::Bytes(content), terms))
+}
+
+/// Appends to a file, which is made if it is not there. Symbolic links are followed. Where that
+/// fails the file has its old length.
+///
+/// # Errors
+/// Those of [`write`].
+pub(crate) fn append(path: &Path, bytes: &[u8], terms: &Terms) -> Result<WriteFileResult> {
+    attempt(path, terms, "append to", |place| append_at(place, bytes, terms))
+}
+
+fn attempt(
+    path: &Path,
+    terms: &Terms,
+    verb: &str,
+    mut write: impl FnMut(&Place) -> Result<Written, Refusal>,
+) -> Result<WriteFileResult> {
+    for _ in 0..MOST_ATTEMPTS {
+        let place = find(path, terms).map_err(|error| super::refused(&error, verb, path))?;
+        match write(&place) {
+            Ok(Written { size, identity, atomic }) => {
+                return Ok(WriteFileResult { size, version: identity.version(), atomic });
+            }
+            Err(Refusal::Again) => {}
+            Err(refusal) => return Err(refusal.about(verb, path)),
+        }
+    }
+    Err(super::refused_as(Errno::AGAIN.raw_os_error(), verb, path, "it comes and goes"))
+}
+
+impl Refusal {
+    pub(super) fn about(self, verb: &str, path: &Path) -> Error {
+        let of_kind = |kind, why: &str| Error::new(kind, format!("cannot {verb} {path:?}: {why}"));
+        match self {
+            Self::Io(error) => super::refused(&error, verb, path),
+            Self::NotAFile(what) => of_kind(ErrorKind::NotAFile, what),
+            Self::Conflict(why) => of_kind(ErrorKind::Conflict, why),
+            Self::Again => of_kind(ErrorKind::Os(Errno::AGAIN.raw_os_error()), "it has changed"),
+            Self::Partly(error, taken) => {
+                let what = format!("cannot {verb} {path:?}, of which {taken} bytes are written");
+                Error::io(&error, what)
+            }
+        }
+    }
+}
+
+/// Where the path leads, the directories above it made if that is asked for.
+fn find(path: &Path, terms: &Terms) -> io::Result<Place> {
+    match Place::following(path) {
+        Err(error) if terms.create_parents && error.kind() == io::ErrorKind::NotFound => {
+            if let Some(parent) = path.parent() {
+                directory::make_all(parent, terms.sync)?;
+            }
+            Place::following(path)
+        }
+        place => place,
+    }
+}
+
+fn write_at(place: &Place, content: Content<'_>, terms: &Terms) -> Result<Written, Refusal> {
+    let Some(stat) = place.stat()? else {
+        return replace::replace(place, content, NewFile::Made, terms);
+    };
+    match kind(&stat) {
+        FileType::RegularFile => {
+            // A rename would not ask the file itself.
+            accessat(&place.directory, &place.name, Access::WRITE_OK, AtFlags::EACCESS)?;
+            if stat.st_nlink > 1 {
+                // A rename would leave the old content under the other names.
+                let claim = Claim::of_name(place)?;
+                return in_place::overwrite(place, content, terms, &claim);
+            }
+            replace::replace(place, content, NewFile::LikeOld, terms)
+        }
+        FileType::Symlink => Err(Refusal::Again),
+        other => special(place, other, content, terms),
+    }
+}
+
+/// What is no regular file takes bytes or does not, but has no content to be replaced.
+fn special(
+    place: &Place,
+    kind: FileType,
+    content: Content<'_>,
+    terms: &Terms,
+) -> Result<Written, Refusal> {
+    match (kind, content) {
+        (FileType::Directory, _) => Err(Errno::ISDIR.into()),
+        (FileType::Socket, _) => Err(Refusal::NotAFile("it is a socket")),
+        (_, Content::Bytes(bytes)) => in_place::feed(place, bytes, terms),
+        (_, Content::Of(_)) => Err(Refusal::NotAFile("it is no regular file")),
+    }
+}
+
+fn append_at(place: &Place, bytes: &[u8], terms: &Terms) -> Result<Written, Refusal> {
+    let _name = Claim::of_name(place)?;
+    match place.stat()?.as_ref().map(kind) {
+        None => {
+            check_version(None, terms)?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(0o666);
+            let file = match openat(&place.directory, &place.name, flags, mode) {
+                Ok(file) => File::from(file),
+                Err(Errno::EXIST) => return Err(Refusal::Again),
+                Err(errno) => return Err(errno.into()),
+            };
+            let content = Claim::of_content(&fstat(&file)?);
+            let written = replace::set_mode(&file, terms.mode)
+                .map_err(Into::into)
+                .and_then(|()| in_place::extend(&file, bytes, terms, &content));
+            if written.is_err() {
+                let _ = unlinkat(&place.directory, &place.name, AtFlags::empty());
+            } else if terms.sync {
+                replace::sync_directory(place, &file)?;
+            }
+            written
+        }
+        Some(FileType::RegularFile) => {
+            let file = File::from(place.open(OFlags::WRONLY | OFlags::APPEND)?);
+            let content = Claim::of_content(&fstat(&file)?);
+            check_version(Some(&fstat(&file)?), terms)?;
+            in_place::extend(&file, bytes, terms, &content)
+        }
+        Some(FileType::Symlink) => Err(Refusal::Again),
+        Some(other) => special(place, other, Content::Bytes(bytes), terms),
+    }
+}
+
+/// Whether what stands there is what the caller has seen.
+pub(super) fn check_version(stat: Option<&Stat>, terms: &Terms) -> Result<(), Refusal> {
+    let Some(wanted) = terms.if_version.as_deref() else { return Ok(()) };
+    match stat {
+        None if wanted.is_empty() => Ok(()),
+        None => Err(Refusal::Conflict("it does not exist any more")),
+        Some(_) if wanted.is_empty() => Err(Refusal::Conflict("it exists")),
+        Some(stat) if Identity::of(stat).version() == wanted => Ok(()),
+        Some(_) => Err(Refusal::Conflict("it has changed since that version")),
+    }
+}
+
+/// What an open file is by now.
+pub(super) fn written(file: &File, size: u64, atomic: bool) -> io::Result<Written> {
+    Ok(Written { size, identity: Identity::of(&fstat(file)?), atomic })
+}

@@ -1,0 +1,252 @@
+//! The file requests of one connection: what each one asks for, and its answer.
+
+mod budget;
+mod queue;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::responder::Responder;
+use crate::environment::LocalExecEnvironment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{self, Part};
+use crate::protocol::{
+    CopyParams, Empty, MkdirParams, Mode, PathParams, ReadFileParams, ReaddirResult,
+    RealpathResult, RemoveParams, RenameParams, StatParams, WirePath, WriteFileParams, read_result,
+};
+use budget::{Budget, Share};
+use queue::{Job, Kind, Queue, Turn};
+
+/// How long a file system may bring nothing to its end before a peer's last requests are given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the end of a connection waits for what is being written.
+const ENDING: Duration = Duration::from_secs(3);
+/// What an answer has around its bytes, its id aside: names of members, sizes, a version.
+const AROUND: usize = 512;
+
+/// The file requests of one connection.
+pub(super) struct Files {
+    queue: Queue,
+    environment: Arc<LocalExecEnvironment>,
+    answers: Answers,
+}
+
+/// How answers get out.
+#[derive(Clone)]
+struct Answers {
+    budget: Arc<Budget>,
+    /// The longest message there may be.
+    longest: usize,
+}
+
+impl Files {
+    pub(super) fn new(environment: &Arc<LocalExecEnvironment>, longest: usize) -> Self {
+        let answers = Answers { budget: Arc::default(), longest };
+        Self { queue: Queue::new(), environment: Arc::clone(environment), answers }
+    }
+
+    pub(super) fn read_file(&self, params: &ReadFileParams, responder: Responder) {
+        let path = self.path(&params.path);
+        let part = Part { offset: params.offset.unwrap_or(0), length: params.length };
+        let answers = self.answers.clone();
+        self.submit(Kind::Read, vec![path.clone()], responder, move |turn, responder| {
+            answers.read(turn, &path, part, responder);
+        });
+    }
+
+    pub(super) fn write_file(&self, params: WriteFileParams, responder: Responder) {
+        let path = self.path(&params.path);
+        let content = params.data_base64.0;
+        let appends = params.append.unwrap_or(false);
+        let terms = fs::Terms {
+            mode: params.mode.map(Mode::bits),
+            create_parents: params.create_parents.unwrap_or(false),
+            if_version: params.if_version,
+            sync: params.sync.unwrap_or(false),
+        };
+        if let Err(error) = self.queue.admit(content.len()) {
+            return responder.send::<()>(&Err(error));
+        }
+        let bytes = content.len();
+        self.enqueue(Kind::Change, vec![path.clone()], bytes, responder, move |_, responder| {
+            let written = match appends {
+                true => fs::append(&path, &content, &terms),
+                false => fs::write(&path, &content, &terms),
+            };
+            // Whoever has the answer may send as much again.
+            drop(content);
+            responder.send(&written);
+        });
+    }
+
+    pub(super) fn stat(&self, params: &StatParams, responder: Responder) {
+        let path = self.path(&params.path);
+        let follow = params.follow_symlinks.unwrap_or(true);
+        self.answer(Kind::Look, vec![path.clone()], responder, move || fs::stat(&path, follow));
+    }
+
+    pub(super) fn readdir(&self, params: &PathParams, responder: Responder) {
+        let path = self.path(&params.path);
+        let answers = self.answers.clone();
+        self.submit(
+            Kind::Read,
+            vec![path.clone()],
+            responder,
+            move |turn, responder| match fs::list(&path) {
+                Ok(entries) => answers.list(turn, &path, entries, responder),
+                Err(error) => responder.send::<()>(&Err(error)),
+            },
+        );
+    }
+
+    pub(super) fn mkdir(&self, params: &MkdirParams, responder: Responder) {
+        let path = self.path(&params.path);
+        let recursive = params.recursive.unwrap_or(true);
+        let mode = params.mode.map(Mode::bits);
+        self.change(vec![path.clone()], responder, move || fs::make(&path, recursive, mode));
+    }
+
+    pub(super) fn remove(&self, params: &RemoveParams, responder: Responder) {
+        let path = self.path(&params.path);
+        let recursive = params.recursive.unwrap_or(false);
+        let force = params.force.unwrap_or(false);
+        let environment = Arc::clone(&self.environment);
+        self.change(vec![path.clone()], responder, move || {
+            fs::remove(&path, recursive, force, environment.cwd())
+        });
+    }
+
+    pub(super) fn rename(&self, params: &RenameParams, responder: Responder) {
+        let (from, to) = (self.path(&params.from), self.path(&params.to));
+        self.change(vec![from.clone(), to.clone()], responder, move || fs::rename(&from, &to));
+    }
+
+    pub(super) fn copy(&self, params: &CopyParams, responder: Responder) {
+        let (from, to) = (self.path(&params.from), self.path(&params.to));
+        let recursive = params.recursive.unwrap_or(false);
+        self.change(vec![from.clone(), to.clone()], responder, move || {
+            fs::copy(&from, &to, recursive)
+        });
+    }
+
+    pub(super) fn realpath(&self, params: &PathParams, responder: Responder) {
+        let path = self.path(&params.path);
+        self.answer(Kind::Look, vec![path.clone()], responder, move || {
+            let path = fs::realpath(&path)?;
+            let path = WirePath::try_from(path).map_err(Error::params)?;
+            Ok(RealpathResult { path })
+        });
+    }
+
+    /// The peer has said all it had to say: that is done and answered. `hurry` tells that there is
+    /// no time for it any more.
+    pub(super) fn finish(&self, hurry: &dyn Fn() -> bool) {
+        self.queue.finish(PATIENCE, hurry);
+    }
+
+    /// The connection is over: nothing more is begun.
+    pub(super) fn stop(&self) {
+        self.answers.budget.end();
+        self.queue.stop(ENDING);
+    }
+
+    fn path(&self, path: &WirePath) -> PathBuf {
+        self.environment.resolve(path.as_path())
+    }
+
+    fn change(
+        &self,
+        paths: Vec<PathBuf>,
+        responder: Responder,
+        work: impl FnOnce() -> Result<()> + Send + 'static,
+    ) {
+        self.answer(Kind::Change, paths, responder, move || work().map(|()| Empty {}));
+    }
+
+    fn answer<T: Serialize>(
+        &self,
+        kind: Kind,
+        paths: Vec<PathBuf>,
+        responder: Responder,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) {
+        self.submit(kind, paths, responder, move |_, responder| responder.send(&work()));
+    }
+
+    fn submit(
+        &self,
+        kind: Kind,
+        paths: Vec<PathBuf>,
+        responder: Responder,
+        run: impl FnOnce(&Turn, Responder) + Send + 'static,
+    ) {
+        match self.queue.admit(0) {
+            Ok(()) => self.enqueue(kind, paths, 0, responder, run),
+            Err(error) => responder.send::<()>(&Err(error)),
+        }
+    }
+
+    fn enqueue(
+        &self,
+        kind: Kind,
+        paths: Vec<PathBuf>,
+        bytes: usize,
+        responder: Responder,
+        run: impl FnOnce(&Turn, Responder) + Send + 'static,
+    ) {
+        let run = Box::new(move |turn: &Turn| run(turn, responder));
+        // Without a thread the request is dropped, and so answered.
+        let _ = self.queue.submit(Job { kind, paths, bytes, run });
+    }
+}
+
+impl Answers {
+    fn read(&self, turn: &Turn, path: &std::path::Path, part: Part, responder: Responder) {
+        let room = self.longest.saturating_sub(AROUND + responder.id_size());
+        let most = (room / 4 * 3) as u64;
+        let reading = match fs::open(path) {
+            Ok(reading) => reading,
+            Err(error) => return responder.send::<()>(&Err(error)),
+        };
+        let expected = usize::try_from(reading.expected(part).min(most)).unwrap_or(usize::MAX);
+        let size = expected.div_ceil(3) * 4 + AROUND + responder.id_size();
+        let Some(share) = self.share(turn, size) else { return };
+        let mut buffer = responder.begin(size);
+        read_result::begin(&mut buffer);
+        match reading.read(part, most, |piece| read_result::add(&mut buffer, piece)) {
+            Ok(end) => {
+                read_result::end(&mut buffer, end.size, end.eof, reading.version());
+                turn.park(|| responder.finish(buffer, Box::new(share)));
+            }
+            Err(error) => responder.send::<()>(&Err(error)),
+        }
+    }
+
+    fn list(
+        &self,
+        turn: &Turn,
+        path: &std::path::Path,
+        entries: Vec<crate::protocol::DirEntry>,
+        responder: Responder,
+    ) {
+        let count = entries.len();
+        let mut buffer = responder.begin(count * 64 + AROUND);
+        crate::protocol::rpc::write_json(&mut buffer, &ReaddirResult { entries });
+        if buffer.len() > self.longest {
+            let message = format!(
+                "cannot list {path:?} in one answer: its {count} entries take more than a message \
+                 may have (--max-message-bytes)"
+            );
+            return responder.send::<()>(&Err(Error::new(ErrorKind::TooLarge, message)));
+        }
+        let Some(share) = self.share(turn, buffer.len()) else { return };
+        turn.park(|| responder.finish(buffer, Box::new(share)));
+    }
+
+    fn share(&self, turn: &Turn, bytes: usize) -> Option<Share> {
+        self.budget.try_take(bytes).or_else(|| turn.park(|| self.budget.take(bytes)))
+    }
+}
