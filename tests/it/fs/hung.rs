@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{AT_ONCE, content, from_to, path, read, write};
 use crate::support::{
@@ -36,6 +36,10 @@ print('mounted', flush=True)
 sys.stdin.read()
 os._exit(0)
 ";
+
+/// How long a read and a write elsewhere may take behind a change that hangs.
+const READ: Duration = Duration::from_secs(5);
+const WRITE: Duration = Duration::from_secs(8);
 
 /// A directory in which `hung` is such a file system, for who is in the mount namespace of its
 /// server. When that is dropped, all that hangs is woken.
@@ -133,18 +137,21 @@ fn all_else_works(peer: &mut Peer, dir: &TempDir, name: &str) {
     assert!(at_once("kill", AT_ONCE, || peer.kill(&process)));
     assert_eq!(peer.exit(&process).signal(), Some("SIGKILL"));
     let file = dir.write(name, "elsewhere");
-    assert_eq!(at_once("read", AT_ONCE, || read(peer, &file)), b"elsewhere");
-    at_once("stat", AT_ONCE, || peer.ok("fs/stat", &path(&file)));
-    at_once("readdir", AT_ONCE, || peer.ok("fs/readdir", &json!({"path": "/dev"})));
-    at_once("write", Duration::from_secs(8), || write(peer, &file, "written"));
-    assert_eq!(at_once("read", AT_ONCE, || read(peer, &file)), b"written");
+    // They have waited for the change that hangs to be one that will not end.
+    assert_eq!(at_once("read", READ, || read(peer, &file)), b"elsewhere");
+    at_once("stat", READ, || peer.ok("fs/stat", &path(&file)));
+    at_once("readdir", READ, || peer.ok("fs/readdir", &json!({"path": "/dev"})));
+    at_once("write", WRITE, || write(peer, &file, "written"));
+    assert_eq!(at_once("read", READ, || read(peer, &file)), b"written");
 }
 
 fn only_what_touches_it_hangs(test: &str, kind: &str, count: usize) {
-    let Some(mut hung) = Hung::mount(test, kind) else { return };
+    let Some(hung) = Hung::mount(test, kind) else { return };
     let mut server = hung.setup().listen();
     let mut peer = server.connect();
     let mut other = server.connect();
+    // Dropped first, whatever happens: it wakes who hangs, and no server ends before.
+    let mut hung = hung;
     let mut ids = Vec::new();
     for n in 0..count {
         ids.extend(hang(&mut peer, &hung, &format!("f{n}")));
@@ -188,6 +195,7 @@ fn a_change_that_hangs_makes_other_changes_wait_for_a_moment_only() {
     let Some(hung) = Hung::mount(NAME, "stopped") else { return };
     let server = hung.setup().listen();
     let mut peer = server.connect();
+    let hung = hung;
     let from = hung.dir.write("from", "x");
     let ids = [
         peer.request("fs/copy", &from_to(&from, hung.inside("to"))),
@@ -207,6 +215,7 @@ fn a_link_into_a_hung_file_system_hangs_alone() {
     let Some(hung) = Hung::mount(NAME, "stopped") else { return };
     let server = hung.setup().listen();
     let mut peer = server.connect();
+    let hung = hung;
     super::symlink("hung/f", hung.dir.join("link"));
     let ids = [
         peer.request("fs/writeFile", &content("link", "x")),
@@ -222,9 +231,10 @@ fn a_link_into_a_hung_file_system_hangs_alone() {
 #[test]
 fn a_connection_that_ends_while_its_requests_hang_takes_its_processes_along() {
     const NAME: &str = "a_connection_that_ends_while_its_requests_hang_takes_its_processes_along";
-    let Some(mut hung) = Hung::mount(NAME, "stopped") else { return };
+    let Some(hung) = Hung::mount(NAME, "stopped") else { return };
     let server = hung.setup().listen();
     let mut watcher = server.connect();
+    let mut hung = hung;
     let pid = watcher.server_pid();
     let before = procfs::settled(pid);
     let mut peer = server.connect();
@@ -243,10 +253,13 @@ fn a_connection_that_ends_while_its_requests_hang_takes_its_processes_along() {
     });
 }
 
-fn ends_on_sigterm(test: &str, kind: &str) {
-    let Some(hung) = Hung::mount(test, kind) else { return };
+#[test]
+fn the_server_ends_on_sigterm_though_requests_hang() {
+    const NAME: &str = "the_server_ends_on_sigterm_though_requests_hang";
+    let Some(hung) = Hung::mount(NAME, "stopped") else { return };
     let mut server = hung.setup().listen();
     let mut peer = server.connect();
+    let hung = hung;
     let ids = hang(&mut peer, &hung, "f");
     assert_hanging(&mut peer, &ids);
     let victim = Victim::new();
@@ -259,45 +272,70 @@ fn ends_on_sigterm(test: &str, kind: &str) {
     victim.await_gone();
 }
 
+/// No process ends while one of its threads waits like this, not even by SIGKILL. All else does.
 #[test]
-fn the_server_ends_on_sigterm_though_requests_hang() {
-    ends_on_sigterm("the_server_ends_on_sigterm_though_requests_hang", "stopped");
+fn on_sigterm_all_is_ended_though_requests_cannot_even_be_killed() {
+    const NAME: &str = "on_sigterm_all_is_ended_though_requests_cannot_even_be_killed";
+    let Some(hung) = Hung::mount(NAME, "silent") else { return };
+    let mut server = hung.setup().listen();
+    let mut peer = server.connect();
+    let mut hung = hung;
+    let ids = hang(&mut peer, &hung, "f");
+    assert_hanging(&mut peer, &ids);
+    let victim = Victim::new();
+    victim.spawn(&mut peer);
+    let since = Instant::now();
+    server.signal(libc::SIGTERM);
+    assert_eq!(peer.closed(Duration::from_secs(5)).code, Some(1001));
+    victim.await_gone();
+    eventually(Duration::from_secs(5), "the port is free", || {
+        std::net::TcpListener::bind(server.address).is_ok()
+    });
+    assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
+    hung.end();
+    let status = server.wait(Duration::from_secs(5));
+    assert_eq!(status.code(), Some(0), "{}", describe(status));
 }
 
 #[test]
-fn the_server_ends_on_sigterm_though_requests_cannot_even_be_killed() {
-    ends_on_sigterm("the_server_ends_on_sigterm_though_requests_cannot_even_be_killed", "silent");
-}
-
-fn ends_with_stdin(test: &str, kind: &str) {
-    let Some(hung) = Hung::mount(test, kind) else { return };
+fn the_server_ends_with_its_stdin_though_requests_hang() {
+    const NAME: &str = "the_server_ends_with_its_stdin_though_requests_hang";
+    let Some(hung) = Hung::mount(NAME, "stopped") else { return };
     let mut peer = hung.setup().stdio();
+    let hung = hung;
     let ids = hang(&mut peer, &hung, "f");
     assert_hanging(&mut peer, &ids);
     all_else_works(&mut peer, &hung.dir, "same");
     let last = peer.request("fs/writeFile", &content(hung.dir.join("last"), "written"));
-    peer.hang_up();
     let since = Instant::now();
+    peer.hang_up();
     peer.closed(Duration::from_secs(15));
     assert!(peer.has_answer(&last), "a write elsewhere is not answered");
     let status = peer.pipes().wait(Duration::from_secs(15)).expect("the server ends");
     assert_eq!(status.code(), Some(0), "{}", describe(status));
     assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
     assert_eq!(std::fs::read(hung.dir.join("last")).unwrap(), b"written");
-    let left: Vec<Value> =
-        ids.iter().filter(|id| peer.has_answer(id)).map(|id| json!(id)).collect();
-    for id in left {
-        assert!(peer.answer(id.as_str().unwrap()).is_err());
+    for id in ids.iter().filter(|id| peer.has_answer(id)).cloned().collect::<Vec<_>>() {
+        assert!(peer.answer(&id).is_err());
     }
 }
 
 #[test]
-fn the_server_ends_with_its_stdin_though_requests_hang() {
-    ends_with_stdin("the_server_ends_with_its_stdin_though_requests_hang", "stopped");
-}
-
-#[test]
-fn the_server_ends_with_its_stdin_though_requests_cannot_even_be_killed() {
-    const NAME: &str = "the_server_ends_with_its_stdin_though_requests_cannot_even_be_killed";
-    ends_with_stdin(NAME, "silent");
+fn at_the_end_of_stdin_all_else_is_answered_though_requests_cannot_even_be_killed() {
+    const NAME: &str =
+        "at_the_end_of_stdin_all_else_is_answered_though_requests_cannot_even_be_killed";
+    let Some(hung) = Hung::mount(NAME, "silent") else { return };
+    let mut peer = hung.setup().stdio();
+    let mut hung = hung;
+    let ids = hang(&mut peer, &hung, "f");
+    assert_hanging(&mut peer, &ids);
+    let last = peer.request("fs/writeFile", &content(hung.dir.join("last"), "written"));
+    let victim = Victim::new();
+    victim.spawn(&mut peer);
+    peer.hang_up();
+    assert_eq!(peer.answer_within(&last, Duration::from_secs(15)).unwrap()["size"], json!(7));
+    victim.await_gone_within(Duration::from_secs(15));
+    hung.end();
+    let status = peer.pipes().wait(Duration::from_secs(15)).expect("the server ends");
+    assert_eq!(status.code(), Some(0), "{}", describe(status));
 }

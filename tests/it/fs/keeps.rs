@@ -114,16 +114,22 @@ fn the_default_access_list_of_a_directory_is_for_new_files_only() {
     const ACL: &str = "system.posix_acl_access";
     over_both(|peer| {
         let dir = TempDir::new();
-        let old = dir.write("old", "x");
-        chmod(&old, 0o600);
+        let olds = [0o600, 0o640, 0o660].map(|mode| {
+            let old = dir.write(&format!("{mode:o}"), "x");
+            chmod(&old, mode);
+            (old, mode)
+        });
         let default = "system.posix_acl_default";
         let set = rustix::fs::setxattr(dir.path(), default, &access_list(), XattrFlags::empty());
         if set.is_err() {
             skipped(NAME, "the file system has no access lists");
             return;
         }
-        write(peer, &old, "y");
-        assert_eq!((mode(&old), attribute(&old, ACL)), (0o600, Vec::new()));
+        for (old, wanted) in olds {
+            write(peer, &old, "y");
+            assert_eq!(mode(&old), wanted);
+            assert_eq!(attribute(&old, ACL), b"", "mode {wanted:o}: others may enter it now");
+        }
         // What any program gets that makes a file there.
         let expected = dir.write("expected", "");
         write(peer, dir.join("new"), "z");
