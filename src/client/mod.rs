@@ -5,6 +5,7 @@
 
 mod connect;
 mod dispatch;
+mod files;
 mod process;
 
 pub use process::{ProcessControl, ProcessEvent, ProcessExit, RemoteProcess, RemoteStdin, Stream};

@@ -6,11 +6,11 @@
 mod bytes;
 pub(crate) mod chunk;
 mod env;
+pub(crate) mod file_content;
 mod fs;
 mod net;
 mod path;
 mod process;
-pub(crate) mod read_result;
 pub(crate) mod rpc;
 mod session;
 
