@@ -8,6 +8,7 @@ pub(crate) mod chunk;
 mod env;
 pub(crate) mod file_content;
 mod fs;
+pub(crate) mod lifted;
 mod net;
 mod path;
 mod process;

@@ -18,10 +18,11 @@ use crate::environment::LocalExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
 use crate::process::{self, Command, Order, Reply, Terms};
+use crate::protocol::lifted::{self, Lifted};
 use crate::protocol::rpc::{self, Message};
 use crate::protocol::{
     AckParams, Empty, ExecParams, InitializeParams, InitializeResult, KillParams, KillResult,
-    ProcessId, ResizeParams, SignalName, SpawnParams, WriteParams, method,
+    ProcessId, ResizeParams, SignalName, SpawnParams, WriteFileParams, WriteParams, method,
 };
 use crate::sys::pty::Size;
 use crate::sys::signal;
@@ -112,12 +113,20 @@ impl Session {
     }
 
     fn receive(&self, text: &str) {
+        match lifted::lift(text) {
+            Some(Lifted { rest, bytes }) => self.take(&rest, Some(bytes)),
+            None => self.take(text, None),
+        }
+    }
+
+    /// Takes a message, and what was lifted out of it.
+    fn take(&self, text: &str, lifted: Option<Vec<u8>>) {
         match rpc::parse(text) {
             Ok(Message::Request { id, method, params }) => {
                 let may_wait = matches!(&*method, method::EXEC | method::SPAWN | method::WRITE)
                     || method.starts_with(method::FILES);
                 match self.in_flight.begin(id, may_wait, &self.outbox) {
-                    Ok(responder) => self.request(&method, params, responder),
+                    Ok(responder) => self.request(&method, params, lifted, responder),
                     Err(error) => self.reject(Some(id), &error),
                 }
             }
@@ -128,28 +137,48 @@ impl Session {
     }
 
     /// All that there is to ask for.
-    fn request(&self, method: &str, params: Option<&RawValue>, responder: Responder) {
+    fn request(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        lifted: Option<Vec<u8>>,
+        responder: Responder,
+    ) {
         match method {
             method::INITIALIZE => with(params, responder, |p, r| r.send(&Ok(self.initialize(p)))),
             method::PING => with(params, responder, |Empty {}, r| r.send(&Ok(Empty {}))),
             method::EXEC => with(params, responder, |p, r| self.exec(p, r)),
             method::SPAWN => with(params, responder, |p, r| self.spawn(p, r)),
-            method::WRITE => with(params, responder, |p, r| self.write(p, r)),
+            method::WRITE => with(params, responder, |mut p: WriteParams, r| {
+                if let Some(chunk) = &mut p.chunk {
+                    chunk.put_back(lifted);
+                }
+                self.write(p, r);
+            }),
             method::KILL => with(params, responder, |p, r| self.kill(&p, r)),
             method::RESIZE => with(params, responder, |p, r| self.resize(&p, r)),
             method::ACK => with(params, responder, |p, r| {
                 self.acknowledge(&p);
                 r.send(&Ok(Empty {}));
             }),
-            _ => self.file_request(method, params, responder),
+            _ => self.file_request(method, params, lifted, responder),
         }
     }
 
-    fn file_request(&self, method: &str, params: Option<&RawValue>, responder: Responder) {
+    fn file_request(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        lifted: Option<Vec<u8>>,
+        responder: Responder,
+    ) {
         let files = &self.files;
         match method {
             method::READ_FILE => with(params, responder, |p, r| files.read_file(&p, r)),
-            method::WRITE_FILE => with(params, responder, |p, r| files.write_file(p, r)),
+            method::WRITE_FILE => with(params, responder, |mut p: WriteFileParams, r| {
+                p.data_base64.put_back(lifted);
+                files.write_file(p, r);
+            }),
             method::STAT => with(params, responder, |p, r| files.stat(&p, r)),
             method::READDIR => with(params, responder, |p, r| files.readdir(&p, r)),
             method::MKDIR => with(params, responder, |p, r| files.mkdir(&p, r)),

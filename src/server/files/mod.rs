@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::responder::Responder;
+use crate::buffers;
 use crate::environment::LocalExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{self, Part};
@@ -78,7 +79,7 @@ impl Files {
                 false => fs::write(&path, &content, &terms),
             };
             // Whoever has the answer may send as much again.
-            drop(content);
+            buffers::give(content);
             responder.send(&written);
         });
     }
