@@ -11,6 +11,9 @@ use crate::sync::lock;
 
 /// Enough for one chunk in base64 with the notification around it.
 pub(crate) const CAPACITY: usize = MAX_CHUNK / 3 * 4 + 2048;
+/// A chunk below this gets a buffer of its own size: many may wait for a slow reader, each in as
+/// much memory as it needs.
+pub(crate) const SMALL: usize = 4096;
 /// How many unused ones are kept, for the whole program: 1.4 MB.
 const KEPT: usize = 16;
 
@@ -20,6 +23,11 @@ static UNUSED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 pub(crate) fn take() -> Vec<u8> {
     let unused = lock(&UNUSED).pop();
     unused.unwrap_or_else(|| Vec::with_capacity(CAPACITY))
+}
+
+/// An empty buffer for the message about a chunk of that size, in base64.
+pub(crate) fn for_chunk(size: usize) -> Vec<u8> {
+    if size < SMALL { Vec::with_capacity(size / 3 * 4 + 384) } else { take() }
 }
 
 /// Gives a buffer back. One that is not of that size is freed.

@@ -4,6 +4,7 @@
 mod connection;
 mod listener;
 mod live;
+mod net;
 mod registry;
 mod responder;
 mod session;
@@ -54,6 +55,6 @@ fn describe(config: &Config, environment: &LocalExecEnvironment) -> InitializeRe
         pid: std::process::id(),
         epoch: None,
         max_message_bytes: config.max_message_bytes,
-        features: ["process", "pty"].map(str::to_owned).to_vec(),
+        features: ["process", "pty", "net"].map(str::to_owned).to_vec(),
     }
 }

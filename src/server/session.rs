@@ -9,18 +9,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::live::Live;
-use super::registry::Registry;
+use super::net::Connections;
+use super::registry::{Kind, Registry};
 use super::responder::{InFlight, Responder};
 use super::sink::{Awaited, HostSink};
 use super::{Config, describe};
 use crate::environment::LocalExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
-use crate::process::{self, Command, Order, Reply, Terms};
+use crate::mailbox::Reply;
+use crate::process::{self, Command, Order, Terms};
 use crate::protocol::rpc::{self, Message};
 use crate::protocol::{
-    AckParams, Empty, ExecParams, InitializeParams, InitializeResult, KillParams, KillResult,
-    ProcessId, ResizeParams, SignalName, SpawnParams, WriteParams, method,
+    AckParams, Base64, Empty, ExecParams, InitializeParams, InitializeResult, KillParams,
+    KillResult, ProcessId, ResizeParams, SignalName, SpawnParams, WriteParams, method,
 };
 use crate::sys::pty::Size;
 use crate::sys::signal;
@@ -36,7 +38,8 @@ pub(crate) struct Session {
     environment: Arc<LocalExecEnvironment>,
     outbox: Outbox,
     in_flight: InFlight,
-    registry: Arc<Registry>,
+    registry: Arc<Registry<Order>>,
+    connections: Connections,
     _live: Live,
 }
 
@@ -47,13 +50,21 @@ impl Session {
         outbox: Outbox,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let processes = Kind {
+            most: config.max_processes,
+            one: "process",
+            many: "processes",
+            option: " (--max-processes)",
+        };
         Self {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number,
+            connections: Connections::new(number, outbox.clone()),
             config: Arc::clone(config),
             environment: Arc::clone(environment),
             outbox,
             in_flight: InFlight::default(),
-            registry: Registry::new(config.max_processes),
+            registry: Registry::new(processes),
             _live: Live::new(),
         }
     }
@@ -101,7 +112,14 @@ impl Session {
     fn receive(&self, text: &str) {
         match rpc::parse(text) {
             Ok(Message::Request { id, method, params }) => {
-                let may_wait = matches!(&*method, method::EXEC | method::SPAWN | method::WRITE);
+                let may_wait = matches!(
+                    &*method,
+                    method::EXEC
+                        | method::SPAWN
+                        | method::WRITE
+                        | method::CONNECT
+                        | method::NET_WRITE
+                );
                 match self.in_flight.begin(id, may_wait, &self.outbox) {
                     Ok(responder) => self.request(&method, params, responder),
                     Err(error) => self.reject(Some(id), &error),
@@ -127,6 +145,15 @@ impl Session {
                 self.acknowledge(&p);
                 r.send(&Ok(Empty {}));
             }),
+            method::CONNECT => with(params, responder, |p, r| {
+                self.connections.connect(p, self.environment.cwd(), r);
+            }),
+            method::NET_WRITE => with(params, responder, |p, r| self.connections.write(p, r)),
+            method::CLOSE => with(params, responder, |p, r| self.connections.close(&p, r)),
+            method::NET_ACK => with(params, responder, |p, r| {
+                self.connections.acknowledge(&p);
+                r.send(&Ok(Empty {}));
+            }),
             _ => responder.send::<()>(&Err(Error::new(
                 ErrorKind::MethodNotFound,
                 format!("there is no method {method:?}"),
@@ -136,10 +163,14 @@ impl Session {
 
     /// A request without an id runs nothing; an unknown notification is ignored.
     fn notification(&self, method: &str, params: Option<&RawValue>) {
-        if method == method::ACK
-            && let Ok(params) = rpc::params(params)
-        {
-            self.acknowledge(&params);
+        match method {
+            method::ACK => {
+                let _ = rpc::params(params).map(|params| self.acknowledge(&params));
+            }
+            method::NET_ACK => {
+                let _ = rpc::params(params).map(|params| self.connections.acknowledge(&params));
+            }
+            _ => {}
         }
     }
 
@@ -184,14 +215,9 @@ impl Session {
     }
 
     fn write(&self, params: WriteParams, responder: Responder) {
-        let eof = params.eof.unwrap_or(false);
-        let bytes = match params.chunk {
-            Some(chunk) => chunk.0,
-            None if eof => Vec::new(),
-            None => {
-                let error = Error::params("chunk: missing, and eof is not true");
-                return responder.send::<()>(&Err(error));
-            }
+        let (bytes, eof) = match bytes_and_eof(params.chunk, params.eof) {
+            Ok(write) => write,
+            Err(error) => return responder.send::<()>(&Err(error)),
         };
         let reply = reply_with(responder, |()| Empty {});
         match self.registry.find(&params.process_id) {
@@ -232,10 +258,12 @@ impl Session {
 /// Whatever it has started ends with it, also when a fault has ended the thread.
 impl Drop for Session {
     fn drop(&mut self) {
+        self.connections.begin_end();
         let stuck = self.registry.end_all(ENDING);
         if stuck > 0 {
             log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
         }
+        self.connections.end_all(ENDING);
     }
 }
 
@@ -251,7 +279,17 @@ fn with<'a, P: Deserialize<'a>>(
     }
 }
 
-fn reply_with<T, R: Serialize>(
+/// What a write carries.
+pub(super) fn bytes_and_eof(chunk: Option<Base64>, eof: Option<bool>) -> Result<(Vec<u8>, bool)> {
+    let eof = eof.unwrap_or(false);
+    match chunk {
+        Some(chunk) => Ok((chunk.0, eof)),
+        None if eof => Ok((Vec::new(), eof)),
+        None => Err(Error::params("chunk: missing, and eof is not true")),
+    }
+}
+
+pub(super) fn reply_with<T, R: Serialize>(
     responder: Responder,
     result: impl FnOnce(T) -> R + Send + 'static,
 ) -> Reply<T> {
