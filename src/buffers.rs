@@ -30,6 +30,11 @@ pub(crate) fn take() -> Vec<u8> {
     unused.unwrap_or_else(|| Vec::with_capacity(CAPACITY))
 }
 
+/// An empty buffer for the message about a chunk of that size, in base64.
+pub(crate) fn for_chunk(size: usize) -> Vec<u8> {
+    if size < SMALL { Vec::with_capacity(size / 3 * 4 + 384) } else { take() }
+}
+
 /// An empty buffer for so many bytes.
 pub(crate) fn take_for(bytes: usize) -> Vec<u8> {
     match bytes {

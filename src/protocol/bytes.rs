@@ -41,15 +41,6 @@ impl<'de> Deserialize<'de> for Base64 {
     }
 }
 
-impl Base64 {
-    /// Puts in what was lifted out of the message, if that is where it stood.
-    pub(crate) fn put_back(&mut self, lifted: Option<Vec<u8>>) {
-        if self.0.is_empty() {
-            self.0 = lifted.unwrap_or_default();
-        }
-    }
-}
-
 /// Decodes one string.
 pub(crate) fn decode(text: &str) -> Result<Vec<u8>, String> {
     ENGINE.decode(text).map_err(|error| format!("not base64: {error}").to_lowercase())

@@ -2,12 +2,37 @@
 //! every byte twice, and decoding alone tells as well what belongs to the string.
 
 use super::bytes::decode_onto;
+use super::{Base64, NetWriteParams, WriteFileParams, WriteParams};
 use crate::buffers;
 
 /// Members whose value may be long.
 const MEMBERS: [&str; 2] = ["\"dataBase64\":\"", "\"chunk\":\""];
 /// Where such a member begins at the latest, and what a message has at least for this to pay.
 const EARLY: usize = 8 * 1024;
+
+/// Params that a long string may be a member of.
+pub(crate) trait Carries {
+    /// Puts in what was lifted out of the message, if that is where it stood.
+    fn put_back(&mut self, lifted: Vec<u8>);
+}
+
+impl Carries for WriteFileParams {
+    fn put_back(&mut self, lifted: Vec<u8>) {
+        self.data_base64.0 = lifted;
+    }
+}
+
+impl Carries for WriteParams {
+    fn put_back(&mut self, lifted: Vec<u8>) {
+        self.chunk = self.chunk.as_ref().map(|_| Base64(lifted));
+    }
+}
+
+impl Carries for NetWriteParams {
+    fn put_back(&mut self, lifted: Vec<u8>) {
+        self.chunk = self.chunk.as_ref().map(|_| Base64(lifted));
+    }
+}
 
 /// A message without its long string.
 #[derive(Debug, PartialEq, Eq)]
