@@ -13,6 +13,7 @@ use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::chunk;
 use crate::protocol::decode_onto;
+use crate::protocol::lifted::{self, Lifted};
 use crate::protocol::rpc::{self, Message, Outcome};
 use crate::protocol::{
     ClosedEvent, ConnectionId, DataEvent, ExecResult, ExitEvent, OutputEvent, ProcessId, method,
@@ -32,8 +33,16 @@ struct About {
 pub(super) enum Pending {
     /// To a call that waits.
     Call(Sender<Result<Box<RawValue>>>),
+    /// To a call that wants a file's content.
+    Content(Sender<Result<Content>>),
     /// To the events of this process: it is the last one.
     Exec(ProcessId),
+}
+
+/// An answer, and what was lifted out of it.
+pub(super) struct Content {
+    pub(super) rest: Box<RawValue>,
+    pub(super) lifted: Option<Vec<u8>>,
 }
 
 /// The calls, processes and connections of one client.
@@ -139,8 +148,11 @@ impl Dispatch {
         let connections = std::mem::take(&mut state.connections);
         drop(state);
         for pending in pending.into_values() {
-            if let Pending::Call(sender) = pending {
-                let _ = sender.send(Err(error.clone()));
+            match pending {
+                Pending::Call(sender) => drop(sender.send(Err(error.clone()))),
+                Pending::Content(sender) => drop(sender.send(Err(error.clone()))),
+                // Its process is told.
+                Pending::Exec(_) => {}
             }
         }
         for events in processes.into_values() {
@@ -165,10 +177,38 @@ impl Dispatch {
                 };
             }
         }
+        if self.expects_content()
+            && let Some(Lifted { rest, bytes }) = lifted::lift(text)
+            && let Ok(Message::Response { id: Some(id), outcome: Outcome::Result(rest) }) =
+                rpc::parse(&rest)
+            && let Some(sender) = self.wants_content(id)
+        {
+            let _ = sender.send(Ok(Content { rest: rest.to_owned(), lifted: Some(bytes) }));
+            return;
+        }
         match rpc::parse(text) {
             Ok(Message::Response { id: Some(id), outcome }) => self.answer(id, outcome),
             Ok(Message::Notification { method, params }) => self.notification(&method, params),
             _ => {}
+        }
+    }
+
+    /// Whether any call does: what others wait for is read as JSON.
+    fn expects_content(&self) -> bool {
+        let state = lock(&self.state);
+        state.pending.values().any(|pending| matches!(pending, Pending::Content(_)))
+    }
+
+    /// Whoever wants the content in the answer of this id.
+    fn wants_content(&self, id: &RawValue) -> Option<Sender<Result<Content>>> {
+        let id = id.get().parse().ok()?;
+        let mut state = lock(&self.state);
+        if !matches!(state.pending.get(&id), Some(Pending::Content(_))) {
+            return None;
+        }
+        match state.pending.remove(&id) {
+            Some(Pending::Content(sender)) => Some(sender),
+            _ => None,
         }
     }
 
@@ -182,6 +222,10 @@ impl Dispatch {
         match pending {
             Some(Pending::Call(sender)) => {
                 let _ = sender.send(outcome.map(ToOwned::to_owned));
+            }
+            Some(Pending::Content(sender)) => {
+                let whole = |rest: &RawValue| Content { rest: rest.to_owned(), lifted: None };
+                let _ = sender.send(outcome.map(whole));
             }
             Some(Pending::Exec(process)) => {
                 let result = outcome.and_then(rpc::result::<ExecResult>);

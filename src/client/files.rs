@@ -1,18 +1,20 @@
 //! Files in the environment. Each call waits for its answer however long a file system takes; it
 //! ends with the connection at the latest.
 
+use crossbeam_channel::bounded;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::ExecClient;
+use super::dispatch::{self, Content, Pending};
 use crate::buffers;
 use crate::error::Result;
-use crate::protocol::file_content;
 use crate::protocol::{
     CopyParams, Empty, MkdirParams, PathParams, ReadFileParams, ReadFileResult, ReaddirResult,
     RealpathResult, RemoveParams, RenameParams, StatParams, StatResult, WriteFileParams,
     WriteFileResult, method,
 };
+use crate::protocol::{file_content, rpc};
 
 impl ExecClient {
     /// Reads a file, or a part of it.
@@ -21,7 +23,17 @@ impl ExecClient {
     /// `TooLarge` where the answer would be longer than a message may be: read it in parts.
     /// `NotAFile`, `Os(ENOENT)` and the like; `ConnectionLost`.
     pub fn read_file(&self, params: &ReadFileParams) -> Result<ReadFileResult> {
-        self.file_call(method::READ_FILE, params)
+        let (sender, answer) = bounded(1);
+        self.request(Pending::Content(sender), Vec::with_capacity(256), |buffer, id| {
+            rpc::write_request(buffer, id, method::READ_FILE, params);
+        })?;
+        let lost = |_| dispatch::lost("the connection has ended");
+        let Content { rest, lifted } = answer.recv().map_err(lost)??;
+        let mut result: ReadFileResult = rpc::result(&rest)?;
+        if let Some(lifted) = lifted {
+            result.data_base64.0 = lifted;
+        }
+        Ok(result)
     }
 
     /// Writes a file, or appends to it.
