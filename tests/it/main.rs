@@ -21,6 +21,7 @@
 )]
 
 mod endings;
+mod fs;
 mod fuzz;
 mod hostile;
 mod http;

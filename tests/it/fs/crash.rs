@@ -1,0 +1,137 @@
+//! A server that is killed in the middle of a write.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{content, names, write};
+use crate::support::{
+    DEADLINE, Peer, Server, Setup, TempDir, eventually, holds_within, procfs, sys,
+};
+
+/// Small enough for many writes a second, and large enough to be seen on their way.
+const SIZE: usize = 6 << 20;
+
+/// Writes until the server is gone.
+fn write_on(peer: &mut Peer, dir: &TempDir) {
+    let fill = |letter: u8| {
+        let params = content(dir.join("f"), vec![letter; SIZE]);
+        serde_json::json!({"jsonrpc": "2.0", "id": letter, "method": "fs/writeFile",
+            "params": params})
+        .to_string()
+    };
+    let messages = [fill(b'n'), fill(b'm')];
+    let end = Instant::now() + Duration::from_secs(30);
+    for message in messages.iter().cycle() {
+        if Instant::now() > end || peer.try_send(message).is_err() {
+            return;
+        }
+    }
+}
+
+/// Waits for something beside the file, but not for ever: it may be there too shortly to be seen.
+fn see_a_temporary_file(dir: &TempDir) -> bool {
+    let end = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < end {
+        if names(dir.path()).len() > 1 {
+            return true;
+        }
+    }
+    false
+}
+
+#[track_caller]
+fn assert_whole(dir: &TempDir) {
+    let found = std::fs::read(dir.join("f")).unwrap();
+    let letters = [b'o', b'n', b'm'];
+    let whole = letters.iter().any(|letter| found == vec![*letter; SIZE]);
+    assert!(whole, "{} bytes of {SIZE}, begins {:?}", found.len(), found.get(..5));
+}
+
+#[track_caller]
+fn kill(pid: u32) {
+    sys::signal(pid, libc::SIGKILL).unwrap();
+    let gone = || matches!(procfs::state(pid).as_str(), "gone" | "Z");
+    eventually(DEADLINE, "the server is gone", gone);
+}
+
+#[test]
+fn a_server_killed_while_it_writes_leaves_the_old_content_or_the_new() {
+    let mut seen = 0;
+    for round in 0..4 {
+        let dir = TempDir::new();
+        dir.write("f", vec![b'o'; SIZE]);
+        let mut server = Server::start();
+        let mut peer = server.connect();
+        let pid = peer.server_pid();
+        thread::scope(|scope| {
+            let writer = || write_on(&mut peer, &dir);
+            thread::Builder::new().spawn_scoped(scope, writer).unwrap();
+            seen += usize::from(see_a_temporary_file(&dir));
+            kill(pid);
+        });
+        server.wait(DEADLINE);
+        assert_whole(&dir);
+        let left = names(dir.path());
+        assert!(left.len() < 10, "in round {round}: {left:?}");
+        let mut peer = Setup::new().stdio();
+        write(&mut peer, dir.join("beside"), "x");
+        // Whoever finds it may remove it behind the answer.
+        let clean = || names(dir.path()) == ["beside", "f"];
+        assert!(holds_within(DEADLINE, clean), "of {left:?} there are {:?}", names(dir.path()));
+        assert_whole(&dir);
+    }
+    println!("a temporary file was seen in {seen} rounds of 4");
+}
+
+/// A file of the user's own that looks like a leftover is none.
+#[test]
+fn what_is_not_the_servers_is_never_removed() {
+    let dir = TempDir::new();
+    let own = [
+        ".f.tmp",
+        ".f.swp",
+        ".f~",
+        ".tmp123456",
+        ".ta",
+        ".ta-",
+        ".ta-exec",
+        ".ta-exec-backup",
+        "f.tmp",
+        "f.ta",
+        "tmp.f",
+        ".ta.tmp",
+        ".#f",
+        "~f",
+    ];
+    for name in own {
+        dir.write(name, "mine");
+    }
+    let mut peer = Setup::new().stdio();
+    for text in ["one", "two"] {
+        write(&mut peer, dir.join("f"), text);
+    }
+    let mut expected: Vec<_> = own.into_iter().chain(["f"]).collect();
+    expected.sort_unstable();
+    assert_eq!(names(dir.path()), expected);
+}
+
+/// The host has gone before its writes were made: each is made whole or not at all.
+#[test]
+fn a_host_that_goes_away_in_the_middle_leaves_nothing_half_written() {
+    let dir = TempDir::new();
+    dir.write("f", vec![b'o'; SIZE]);
+    let server = Server::start();
+    for _ in 0..4 {
+        let mut peer = server.connect();
+        for letter in *b"nmnm" {
+            peer.request("fs/writeFile", &content(dir.join("f"), vec![letter; SIZE]));
+        }
+        peer.hang_up();
+    }
+    let mut peer = server.connect();
+    peer.ping();
+    eventually(DEADLINE, "nothing temporary is left", || {
+        assert_whole(&dir);
+        names(dir.path()) == ["f"]
+    });
+}
