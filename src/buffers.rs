@@ -11,10 +11,18 @@ use crate::sync::lock;
 
 /// Enough for one chunk in base64 with the notification around it.
 pub(crate) const CAPACITY: usize = MAX_CHUNK / 3 * 4 + 2048;
+/// A chunk below this gets a buffer of its own size: many may wait for a slow reader, each in as
+/// much memory as it needs.
+pub(crate) const SMALL: usize = 4096;
+const TWICE: usize = 2 * CAPACITY;
 /// How many unused ones are kept, for the whole program: 1.4 MB.
 const KEPT: usize = 16;
+/// Larger buffers of up to that size are kept too, but only a few: parts of files.
+const LARGE: usize = 2 * 1024 * 1024;
+const KEPT_LARGE: usize = 2;
 
 static UNUSED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+static UNUSED_LARGE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 /// An empty buffer of [`CAPACITY`] bytes.
 pub(crate) fn take() -> Vec<u8> {
@@ -22,18 +30,33 @@ pub(crate) fn take() -> Vec<u8> {
     unused.unwrap_or_else(|| Vec::with_capacity(CAPACITY))
 }
 
-/// An empty buffer for so many bytes: one of these if it is large enough and not much too large.
-pub(crate) fn take_for(bytes: usize) -> Vec<u8> {
-    if (CAPACITY / 16..=CAPACITY).contains(&bytes) { take() } else { Vec::with_capacity(bytes) }
+/// An empty buffer for the message about a chunk of that size, in base64.
+pub(crate) fn for_chunk(size: usize) -> Vec<u8> {
+    if size < SMALL { Vec::with_capacity(size / 3 * 4 + 384) } else { take() }
 }
 
-/// Gives a buffer back. One that is not of that size is freed.
+/// An empty buffer for so many bytes.
+pub(crate) fn take_for(bytes: usize) -> Vec<u8> {
+    match bytes {
+        0..SMALL => Vec::with_capacity(bytes),
+        SMALL..=CAPACITY => take(),
+        _ => {
+            let large = lock(&UNUSED_LARGE).pop_if(|large| large.capacity() >= bytes);
+            large.unwrap_or_else(|| Vec::with_capacity(bytes))
+        }
+    }
+}
+
+/// Gives a buffer back. One that is of no size that is kept is freed.
 pub(crate) fn give(mut buffer: Vec<u8>) {
     buffer.clear();
-    if (CAPACITY..2 * CAPACITY).contains(&buffer.capacity()) {
-        let mut unused = lock(&UNUSED);
-        if unused.len() < KEPT {
-            unused.push(buffer);
-        }
+    let (unused, most) = match buffer.capacity() {
+        CAPACITY..TWICE => (&UNUSED, KEPT),
+        TWICE..=LARGE => (&UNUSED_LARGE, KEPT_LARGE),
+        _ => return,
+    };
+    let mut unused = lock(unused);
+    if unused.len() < most {
+        unused.push(buffer);
     }
 }

@@ -5,8 +5,8 @@
 //! it ([`ExecClient`](client::ExecClient)).
 //!
 //! Reading order: [`protocol`] says what travels; `transport` carries it; `server` serves a
-//! connection; `environment` resolves what a request names; `process` runs one child; `sys` makes
-//! the system calls. [`client`] is the other end. No module calls one to its left; what comes
+//! connection; `environment` resolves what a request names; `process` runs one child, `net` one
+//! connection; `sys` makes the system calls. [`client`] is the other end. No module calls one to its left; what comes
 //! back comes through one channel to the connection's writer thread.
 
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
@@ -20,6 +20,8 @@ mod fs;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod log;
+mod mailbox;
+mod net;
 mod process;
 pub mod protocol;
 mod server;
@@ -28,5 +30,6 @@ mod sys;
 mod threads;
 mod transport;
 mod window;
+mod writes;
 
 pub use error::{Error, ErrorKind, Result, StartStep};

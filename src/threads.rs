@@ -2,12 +2,14 @@
 //! one costs as much as a tenth of starting a small program, and stopping it as much again.
 
 use std::io;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::sync::lock;
 
 /// A worker's stack: it formats messages and lends 32 KiB to the child it starts.
 const STACK: usize = 256 * 1024;
@@ -35,6 +37,25 @@ pub(crate) fn run(job: impl FnOnce() + Send + 'static) -> io::Result<()> {
             thread.spawn(move || work(job)).map(drop)
         }
     }
+}
+
+/// Runs a job on something that is wanted back if there is no thread for it.
+///
+/// # Errors
+/// Those of [`run`], and what the job was to run on.
+pub(crate) fn run_on<T: Send + 'static>(
+    value: T,
+    job: impl FnOnce(T) + Send + 'static,
+) -> Result<(), (io::Error, Option<T>)> {
+    let value = Arc::new(Mutex::new(Some(value)));
+    let threads_value = Arc::clone(&value);
+    let run_it = move || {
+        let value = lock(&threads_value).take();
+        if let Some(value) = value {
+            job(value);
+        }
+    };
+    run(run_it).map_err(|error| (error, lock(&value).take()))
 }
 
 fn work(first: Job) {

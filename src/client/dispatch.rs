@@ -7,35 +7,45 @@ use crossbeam_channel::Sender;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::net;
 use super::process::{Incoming, Stream};
 use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::chunk;
 use crate::protocol::decode_onto;
+use crate::protocol::lifted::{self, Lifted};
 use crate::protocol::rpc::{self, Message, Outcome};
-use crate::protocol::{ExecResult, ExitEvent, OutputEvent, ProcessId, method};
+use crate::protocol::{
+    ClosedEvent, ConnectionId, DataEvent, ExecResult, ExitEvent, OutputEvent, ProcessId, method,
+};
 use crate::sync::lock;
 use crate::transport::{End, Event, Source};
 
-/// A chunk below this gets a buffer of its own size.
-const SMALL: usize = 4096;
-
-/// Which process a notification is about.
+/// Which process or connection a notification is about.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OfProcess {
-    process_id: String,
+struct About {
+    process_id: Option<String>,
+    connection_id: Option<String>,
 }
 
 /// Where an answer goes.
 pub(super) enum Pending {
     /// To a call that waits.
     Call(Sender<Result<Box<RawValue>>>),
+    /// To a call that wants a file's content.
+    Content(Sender<Result<Content>>),
     /// To the events of this process: it is the last one.
     Exec(ProcessId),
 }
 
-/// The calls and processes of one connection.
+/// An answer, and what was lifted out of it.
+pub(super) struct Content {
+    pub(super) rest: Box<RawValue>,
+    pub(super) lifted: Option<Vec<u8>>,
+}
+
+/// The calls, processes and connections of one client.
 #[derive(Default)]
 pub(super) struct Dispatch {
     state: Mutex<State>,
@@ -46,6 +56,7 @@ struct State {
     next: u64,
     pending: HashMap<u64, Pending>,
     processes: HashMap<String, Sender<Incoming>>,
+    connections: HashMap<String, Sender<net::Incoming>>,
     /// Why the connection has ended.
     ended: Option<Error>,
 }
@@ -92,6 +103,29 @@ impl Dispatch {
         lock(&self.state).processes.remove(id.as_str());
     }
 
+    /// Takes note of a connection.
+    pub(super) fn subscribe_to_connection(
+        &self,
+        id: &ConnectionId,
+        events: Sender<net::Incoming>,
+    ) -> Result<()> {
+        let mut state = lock(&self.state);
+        if let Some(error) = &state.ended {
+            return Err(error.clone());
+        }
+        if state.connections.contains_key(id.as_str()) {
+            let message = format!("this client has a connection with the id {:?}", id.as_str());
+            return Err(Error::new(ErrorKind::DuplicateId, message));
+        }
+        state.connections.insert(id.as_str().to_owned(), events);
+        Ok(())
+    }
+
+    /// Nobody takes this connection's events any more.
+    pub(super) fn unsubscribe_from_connection(&self, id: &ConnectionId) {
+        lock(&self.state).connections.remove(id.as_str());
+    }
+
     /// Takes in what comes until the connection ends.
     pub(super) fn run(&self, source: &mut dyn Source) {
         let end = loop {
@@ -111,33 +145,70 @@ impl Dispatch {
         state.ended = Some(error.clone());
         let pending = std::mem::take(&mut state.pending);
         let processes = std::mem::take(&mut state.processes);
+        let connections = std::mem::take(&mut state.connections);
         drop(state);
         for pending in pending.into_values() {
-            if let Pending::Call(sender) = pending {
-                let _ = sender.send(Err(error.clone()));
+            match pending {
+                Pending::Call(sender) => drop(sender.send(Err(error.clone()))),
+                Pending::Content(sender) => drop(sender.send(Err(error.clone()))),
+                // Its process is told.
+                Pending::Exec(_) => {}
             }
         }
         for events in processes.into_values() {
             let _ = events.send(Incoming::Failed(error.clone()));
         }
+        for events in connections.into_values() {
+            let _ = events.send(net::Incoming::Failed(error.clone()));
+        }
     }
 
     fn receive(&self, text: &str) {
-        if let Some(output) = chunk::parse_output(text) {
+        if let Some(chunk) = chunk::parse_chunk(text) {
             // Many small chunks may wait for a slow reader: each in as much memory as it needs.
-            let mut bytes = match output.chunk.len() {
-                0..SMALL => Vec::new(),
+            let mut bytes = match chunk.chunk.len() {
+                0..buffers::SMALL => Vec::new(),
                 _ => buffers::take(),
             };
-            if decode_onto(output.chunk, &mut bytes) {
-                let stream = stream_of(output.method);
-                return self.event(output.process_id, Incoming::Output(stream, bytes));
+            if decode_onto(chunk.chunk, &mut bytes) {
+                return match chunk.method {
+                    method::DATA => self.net_event(chunk.id, net::Incoming::Data(bytes)),
+                    name => self.event(chunk.id, Incoming::Output(stream_of(name), bytes)),
+                };
             }
+        }
+        if self.expects_content()
+            && let Some(Lifted { rest, bytes }) = lifted::lift(text)
+            && let Ok(Message::Response { id: Some(id), outcome: Outcome::Result(rest) }) =
+                rpc::parse(&rest)
+            && let Some(sender) = self.wants_content(id)
+        {
+            let _ = sender.send(Ok(Content { rest: rest.to_owned(), lifted: Some(bytes) }));
+            return;
         }
         match rpc::parse(text) {
             Ok(Message::Response { id: Some(id), outcome }) => self.answer(id, outcome),
             Ok(Message::Notification { method, params }) => self.notification(&method, params),
             _ => {}
+        }
+    }
+
+    /// Whether any call does: what others wait for is read as JSON.
+    fn expects_content(&self) -> bool {
+        let state = lock(&self.state);
+        state.pending.values().any(|pending| matches!(pending, Pending::Content(_)))
+    }
+
+    /// Whoever wants the content in the answer of this id.
+    fn wants_content(&self, id: &RawValue) -> Option<Sender<Result<Content>>> {
+        let id = id.get().parse().ok()?;
+        let mut state = lock(&self.state);
+        if !matches!(state.pending.get(&id), Some(Pending::Content(_))) {
+            return None;
+        }
+        match state.pending.remove(&id) {
+            Some(Pending::Content(sender)) => Some(sender),
+            _ => None,
         }
     }
 
@@ -151,6 +222,10 @@ impl Dispatch {
         match pending {
             Some(Pending::Call(sender)) => {
                 let _ = sender.send(outcome.map(ToOwned::to_owned));
+            }
+            Some(Pending::Content(sender)) => {
+                let whole = |rest: &RawValue| Content { rest: rest.to_owned(), lifted: None };
+                let _ = sender.send(outcome.map(whole));
             }
             Some(Pending::Exec(process)) => {
                 let result = outcome.and_then(rpc::result::<ExecResult>);
@@ -176,13 +251,44 @@ impl Dispatch {
                 let id = event.process_id.clone();
                 self.last_event(&id, Incoming::Exit(event.into()));
             }),
+            method::DATA => rpc::params::<DataEvent>(params).map(|event| {
+                if !event.chunk.0.is_empty() {
+                    self.net_event(&event.connection_id, net::Incoming::Data(event.chunk.0));
+                }
+                if event.eof == Some(true) {
+                    self.net_event(&event.connection_id, net::Incoming::Eof);
+                }
+            }),
+            method::CLOSED => rpc::params::<ClosedEvent>(params).map(|event| {
+                let error = event.error.map(|error| rpc::error_of(&error));
+                self.last_net_event(&event.connection_id, net::Incoming::Closed(error));
+            }),
             _ => Ok(()),
         };
-        // A process of which something cannot be understood has no end that can be relied on.
-        if let (Err(error), Ok(of)) = (taken, rpc::params::<OfProcess>(params)) {
-            let message = format!("cannot read what the server says of a process: {error}");
+        // What cannot be understood in part has no end that can be relied on.
+        if let (Err(error), Ok(about)) = (taken, rpc::params::<About>(params)) {
+            let message = format!("cannot read what the server says: {error}");
             let error = Error::new(ErrorKind::Internal, message);
-            self.last_event(&of.process_id, Incoming::Failed(error));
+            if let Some(process) = about.process_id {
+                self.last_event(&process, Incoming::Failed(error));
+            } else if let Some(connection) = about.connection_id {
+                self.last_net_event(&connection, net::Incoming::Failed(error));
+            }
+        }
+    }
+
+    fn net_event(&self, connection: &str, event: net::Incoming) {
+        let state = lock(&self.state);
+        // The channel has no bound of its own, so this does not wait.
+        if let Some(events) = state.connections.get(connection) {
+            let _ = events.send(event);
+        }
+    }
+
+    fn last_net_event(&self, connection: &str, event: net::Incoming) {
+        let events = lock(&self.state).connections.remove(connection);
+        if let Some(events) = events {
+            let _ = events.send(event);
         }
     }
 

@@ -1,12 +1,17 @@
-//! The host's side: a connection to an environment, and the processes that run there.
+//! The host's side: a connection to an environment, the processes that run there, and the
+//! connections that lead on from there.
 //!
 //! The hazard to know: whoever starts a process must keep taking its events, or the process
 //! stops when its window is full. It stops alone: nothing else on the connection waits for it.
 
 mod connect;
 mod dispatch;
+mod files;
+mod flow;
+mod net;
 mod process;
 
+pub use net::{ConnectionEvent, ConnectionWriter, RemoteConnection};
 pub use process::{ProcessControl, ProcessEvent, ProcessExit, RemoteProcess, RemoteStdin, Stream};
 
 use std::marker::PhantomData;
@@ -32,8 +37,8 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long saying goodbye may take.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// A connection to an environment. Clones share it; it is closed when the last one and the last
-/// process have been dropped, and everything that was started through it ends then.
+/// A connection to an environment. Clones share it; it is closed when the last one, the last
+/// process and the last connection have been dropped, and everything that was started through it ends then.
 #[derive(Clone)]
 pub struct ExecClient {
     inner: Arc<Inner>,

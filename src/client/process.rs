@@ -1,21 +1,18 @@
 //! One process in the environment, seen from the host.
 
-use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
+use super::flow::{Debt, Pipeline};
 use super::{Answer, ExecClient, dispatch};
 use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
-    AckParams, Empty, ExecResult, ExitEvent, KillParams, KillResult, MAX_CHUNK, ProcessId, PtySize,
+    AckParams, Empty, ExecResult, ExitEvent, KillParams, KillResult, ProcessId, PtySize,
     ResizeParams, SignalName, chunk, method,
 };
-
-/// A write below this gets a buffer of its own size.
-const SMALL: usize = 4096;
 
 /// Which output a chunk comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +94,7 @@ pub struct RemoteProcess {
     id: ProcessId,
     pid: Option<i32>,
     events: Receiver<Incoming>,
-    window: Option<NonZeroU64>,
-    /// Bytes taken and not yet acknowledged.
-    owed: u64,
+    debt: Debt,
     /// Bytes that have come, of stdout and of stderr.
     came: (u64, u64),
     current: Vec<u8>,
@@ -123,8 +118,7 @@ impl RemoteProcess {
             id,
             pid: None,
             events,
-            window,
-            owed: 0,
+            debt: Debt::new(window),
             came: (0, 0),
             current: Vec::new(),
         })
@@ -160,12 +154,14 @@ impl RemoteProcess {
         match event {
             Ok(Incoming::Output(stream, bytes)) => {
                 let count = bytes.len() as u64;
-                self.owed += count;
+                if let Some(bytes) = self.debt.add(bytes.len()) {
+                    let params = AckParams { process_id: self.id.clone(), bytes };
+                    self.client.notify(method::ACK, &params);
+                }
                 match stream {
                     Stream::Stdout => self.came.0 += count,
                     Stream::Stderr => self.came.1 += count,
                 }
-                self.acknowledge(self.window.map_or(u64::MAX, |window| window.get().div_ceil(4)));
                 self.current = bytes;
                 Ok(Some(ProcessEvent::Output(stream, &self.current)))
             }
@@ -199,15 +195,6 @@ impl RemoteProcess {
             }
         }
     }
-
-    /// Gives bytes back to the window, if at least so many are owed.
-    fn acknowledge(&mut self, at_least: u64) {
-        if self.window.is_some() && self.owed >= at_least {
-            let params = AckParams { process_id: self.id.clone(), bytes: self.owed };
-            self.client.notify(method::ACK, &params);
-            self.owed = 0;
-        }
-    }
 }
 
 impl Drop for RemoteProcess {
@@ -239,11 +226,7 @@ impl ProcessControl {
     /// # Errors
     /// `ConnectionLost`.
     pub fn begin_write(&self, bytes: &[u8], eof: bool) -> Result<Answer<Empty>> {
-        let buffer = if bytes.len() < SMALL {
-            Vec::with_capacity(bytes.len() / 3 * 4 + 384)
-        } else {
-            buffers::take()
-        };
+        let buffer = buffers::for_chunk(bytes.len());
         self.client.begin_with(buffer, |buffer, id| {
             chunk::write_stdin(buffer, id, &self.id, bytes, eof);
         })
@@ -252,7 +235,7 @@ impl ProcessControl {
     /// Its stdin, to write more to than fits into one call.
     #[must_use]
     pub fn stdin(&self) -> RemoteStdin {
-        RemoteStdin { control: self.clone(), in_flight: VecDeque::new() }
+        RemoteStdin { control: self.clone(), pipeline: Pipeline::default() }
     }
 
     /// Signals its process group; with a grace, SIGKILL follows. `false` if it is over.
@@ -293,15 +276,10 @@ impl ProcessControl {
 /// A process's stdin. Writes go out one after the other without a round trip in between.
 pub struct RemoteStdin {
     control: ProcessControl,
-    /// Writes without an answer, the oldest first.
-    in_flight: VecDeque<Answer<Empty>>,
+    pipeline: Pipeline,
 }
 
 impl RemoteStdin {
-    /// The most writes without an answer. With chunks of 64 KiB that is 1 MiB, as much as output
-    /// has: it keeps a connection busy whose round trip takes 10 ms at 100 MB/s.
-    const IN_FLIGHT: usize = 16;
-
     /// Sends the bytes on their way, one call a chunk. Waits while too many before them are not
     /// in the pipe yet, so it goes at the pace of whoever reads.
     ///
@@ -309,7 +287,8 @@ impl RemoteStdin {
     /// Those of [`ProcessControl::write`], of an earlier write perhaps. Nothing is read from
     /// then on.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        bytes.chunks(MAX_CHUNK).try_for_each(|chunk| self.send(chunk, false))
+        let Self { control, pipeline } = self;
+        pipeline.send(bytes, |chunk| control.begin_write(chunk, false))
     }
 
     /// Closes it after all that was written, and waits until that has happened.
@@ -317,21 +296,7 @@ impl RemoteStdin {
     /// # Errors
     /// Those of [`RemoteStdin::write`].
     pub fn close(mut self) -> Result<()> {
-        self.send(&[], true)?;
-        self.in_flight.into_iter().try_for_each(|answer| answer.wait().map(|Empty {}| ()))
-    }
-
-    fn send(&mut self, chunk: &[u8], eof: bool) -> Result<()> {
-        let now = Instant::now();
-        while let Some(oldest) = self.in_flight.front() {
-            if self.in_flight.len() >= Self::IN_FLIGHT {
-                oldest.wait()?;
-            } else if oldest.wait_until(now)?.is_none() {
-                break;
-            }
-            self.in_flight.pop_front();
-        }
-        self.in_flight.push_back(self.control.begin_write(chunk, eof)?);
-        Ok(())
+        let Self { control, pipeline } = &mut self;
+        pipeline.finish(|| control.begin_write(&[], true))
     }
 }

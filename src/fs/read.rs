@@ -101,7 +101,7 @@ impl Reading<'_> {
         let piece = usize::try_from(expected).unwrap_or(PIECE).saturating_add(3);
         let mut buffer = vec![0; piece.clamp(SMALLEST_PIECE, PIECE) / 3 * 3];
         let mut count = 0_u64;
-        loop {
+        let saw_end = loop {
             let room = usize::try_from(wanted - count).unwrap_or(PIECE).min(buffer.len());
             let at = part.offset.saturating_add(count);
             let read = self.fill(&mut buffer[..room], at)?;
@@ -111,11 +111,11 @@ impl Reading<'_> {
             }
             take(&buffer[..read]);
             if read < room || count == wanted {
-                break;
+                break read < room;
             }
-        }
+        };
         let end = part.offset.saturating_add(count);
-        let eof = self.fill(&mut [0], end)? == 0;
+        let eof = saw_end || self.fill(&mut [0], end)? == 0;
         // What was seen is newer than what was told when it was opened.
         let size = if count == 0 || !eof { self.size.max(end * u64::from(count > 0)) } else { end };
         Ok(End { size, eof })

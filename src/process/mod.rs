@@ -6,13 +6,13 @@
 
 mod command;
 mod deadlines;
-mod mailbox;
+mod order;
 mod output;
 mod stdin;
 mod worker;
 
 pub(crate) use command::{Command, Input};
-pub(crate) use mailbox::{Mailbox, Order, Reply};
+pub(crate) use order::{Mailbox, Order};
 
 use std::sync::Arc;
 use std::time::Duration;

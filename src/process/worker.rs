@@ -7,18 +7,17 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use super::command::{Command, Input, Started};
 use super::deadlines::{Deadlines, take_due};
-use super::mailbox::{Mailbox, Order, has_ended};
+use super::order::{Mailbox, Order, has_ended};
 use super::output::Outputs;
 use super::stdin::Stdin;
 use super::{Ending, Sink, Terms};
 use crate::error::{Error, ErrorKind};
-use crate::sync::lock;
 use crate::sys;
 use crate::sys::child::{Group, Status};
 use crate::sys::poll::{Interest, Poll};
@@ -27,18 +26,8 @@ use crate::threads;
 
 pub(super) fn start<S: Sink>(command: Command, terms: Terms, mailbox: Arc<Mailbox>, sink: S) {
     let name = command.name.clone();
-    // The sink comes back if there is no thread for it to go to.
-    let sink = Arc::new(Mutex::new(Some(sink)));
-    let threads_sink = Arc::clone(&sink);
-    let run = move || {
-        let sink = lock(&threads_sink).take();
-        if let Some(sink) = sink {
-            run(command, terms, &mailbox, sink);
-        }
-    };
-    if let Err(error) = threads::run(run)
-        && let Some(mut sink) = lock(&sink).take()
-    {
+    let started = threads::run_on(sink, move |sink| run(command, terms, &mailbox, sink));
+    if let Err((error, Some(mut sink))) = started {
         sink.failed(Error::io(&error, format!("cannot make a thread for {name:?}")));
     }
 }

@@ -1,57 +1,99 @@
-//! Chunks of output and of stdin, written and read by hand: the hot path of the protocol.
+//! Chunks of output, of stdin and of connections, written and read by hand: the hot path of the protocol.
 
 use super::bytes::encode_onto;
 use super::rpc::{write, write_json};
-use super::{ProcessId, method};
+use super::{ConnectionId, ProcessId, method};
 
-/// Output notifications of one process, written by hand: with serde one 64 KiB chunk costs
-/// several times as much, most of it for a string that is copied again.
-pub(crate) struct OutputTemplate {
-    process_id: String,
+/// Notifications with chunks of one process's output or of one connection's data, written by
+/// hand: with serde one 64 KiB chunk costs several times as much, most of it for a string that is
+/// copied again.
+pub(crate) struct ChunkTemplate {
+    /// The member that names the process or the connection, and its value in JSON.
+    member: &'static str,
+    id: String,
 }
 
-impl OutputTemplate {
-    /// For the process of this id.
-    pub(crate) fn new(process_id: &str) -> Self {
-        let mut quoted = Vec::new();
-        write_json(&mut quoted, &process_id);
-        Self { process_id: String::from_utf8(quoted).unwrap_or_default() }
+impl ChunkTemplate {
+    /// For the output of the process of this id.
+    pub(crate) fn of_process(id: &str) -> Self {
+        Self { member: PROCESS_ID, id: quoted(id) }
     }
 
-    /// Appends the notification of one chunk.
-    pub(crate) fn write(&self, buffer: &mut Vec<u8>, method: &str, seq: u64, chunk: &[u8]) {
-        let process_id = &self.process_id;
+    /// For the data of the connection of this id.
+    pub(crate) fn of_connection(id: &str) -> Self {
+        Self { member: CONNECTION_ID, id: quoted(id) }
+    }
+
+    /// Appends the notification of one chunk of output.
+    pub(crate) fn write_output(&self, buffer: &mut Vec<u8>, method: &str, seq: u64, chunk: &[u8]) {
+        self.start(buffer, method);
+        write(buffer, format_args!(",\"seq\":{seq}"));
+        write_chunk(buffer, chunk);
+        buffer.extend_from_slice(b"}}");
+    }
+
+    /// Appends the notification of one chunk of data.
+    pub(crate) fn write_data(&self, buffer: &mut Vec<u8>, chunk: &[u8]) {
+        self.start(buffer, method::DATA);
+        write_chunk(buffer, chunk);
+        buffer.extend_from_slice(b"}}");
+    }
+
+    fn start(&self, buffer: &mut Vec<u8>, method: &str) {
+        let Self { member, id } = self;
         write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":"));
-        write(buffer, format_args!("{{\"processId\":{process_id},\"seq\":{seq},\"chunk\":\""));
-        encode_onto(chunk, buffer);
-        buffer.extend_from_slice(b"\"}}");
+        write(buffer, format_args!("{{\"{member}\":{id}"));
     }
 }
 
-/// An output notification, as [`OutputTemplate`] writes it.
-pub(crate) struct Output<'a> {
+const PROCESS_ID: &str = "processId";
+const CONNECTION_ID: &str = "connectionId";
+
+fn quoted(id: &str) -> String {
+    let mut quoted = Vec::new();
+    write_json(&mut quoted, &id);
+    String::from_utf8(quoted).unwrap_or_default()
+}
+
+fn write_chunk(buffer: &mut Vec<u8>, chunk: &[u8]) {
+    write(buffer, format_args!(",\"chunk\":\""));
+    encode_onto(chunk, buffer);
+    buffer.push(b'"');
+}
+
+/// A notification with a chunk, as [`ChunkTemplate`] writes it.
+pub(crate) struct Chunk<'a> {
     pub(crate) method: &'a str,
-    pub(crate) process_id: &'a str,
+    /// The process's or the connection's.
+    pub(crate) id: &'a str,
     pub(crate) chunk: &'a str,
 }
 
-/// Reads an output notification in exactly the form that this server writes, several times
+/// Reads a notification with a chunk in exactly the form that this server writes, several times
 /// faster than JSON is read. `None` for everything else.
-pub(crate) fn parse_output(text: &str) -> Option<Output<'_>> {
+pub(crate) fn parse_chunk(text: &str) -> Option<Chunk<'_>> {
     let rest = text.strip_prefix("{\"jsonrpc\":\"2.0\",\"method\":\"")?;
     let (method, rest) = rest.split_once('"')?;
-    if !matches!(method, method::OUTPUT | method::STDERR) {
+    let (member, is_output) = match method {
+        method::OUTPUT | method::STDERR => (PROCESS_ID, true),
+        method::DATA => (CONNECTION_ID, false),
+        _ => return None,
+    };
+    let rest = rest.strip_prefix(",\"params\":{\"")?.strip_prefix(member)?;
+    let (id, rest) = rest.strip_prefix("\":\"")?.split_once('"')?;
+    if id.contains('\\') {
         return None;
     }
-    let rest = rest.strip_prefix(",\"params\":{\"processId\":\"")?;
-    let (process_id, rest) = rest.split_once('"')?;
-    if process_id.contains('\\') {
-        return None;
-    }
-    let rest = rest.strip_prefix(",\"seq\":")?;
-    let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    let rest = match is_output {
+        true => {
+            let rest = rest.strip_prefix(",\"seq\":")?;
+            rest.trim_start_matches(|digit: char| digit.is_ascii_digit())
+        }
+        false => rest,
+    };
+    // (The end of data has another member behind the chunk, and so another form.)
     let chunk = rest.strip_prefix(",\"chunk\":\"")?.strip_suffix("\"}}")?;
-    Some(Output { method, process_id, chunk })
+    Some(Chunk { method, id, chunk })
 }
 
 /// Appends a `process/write` request, by hand like output and for the same reason.
@@ -62,15 +104,36 @@ pub(crate) fn write_stdin(
     chunk: &[u8],
     eof: bool,
 ) {
-    write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":"));
-    write(buffer, format_args!("\"{}\",\"params\":{{\"processId\":", method::WRITE));
-    write_json(buffer, process_id);
+    write_request(buffer, id, (method::WRITE, PROCESS_ID, process_id.as_str()), chunk, eof);
+}
+
+/// Appends a `net/write` request.
+pub(crate) fn write_net(
+    buffer: &mut Vec<u8>,
+    id: u64,
+    connection_id: &ConnectionId,
+    chunk: &[u8],
+    eof: bool,
+) {
+    let target = (method::NET_WRITE, CONNECTION_ID, connection_id.as_str());
+    write_request(buffer, id, target, chunk, eof);
+}
+
+fn write_request(
+    buffer: &mut Vec<u8>,
+    id: u64,
+    (method, member, target): (&str, &str, &str),
+    chunk: &[u8],
+    eof: bool,
+) {
+    write(buffer, format_args!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\","));
+    write(buffer, format_args!("\"params\":{{\"{member}\":"));
+    write_json(buffer, &target);
     if eof {
         write(buffer, format_args!(",\"eof\":true"));
     }
-    write(buffer, format_args!(",\"chunk\":\""));
-    encode_onto(chunk, buffer);
-    buffer.extend_from_slice(b"\"}}");
+    write_chunk(buffer, chunk);
+    buffer.extend_from_slice(b"}}");
 }
 
 #[cfg(test)]
@@ -80,17 +143,40 @@ mod tests {
     #[test]
     fn an_output_notification_reads_back() {
         let mut buffer = Vec::new();
-        OutputTemplate::new("a\"b").write(&mut buffer, "process/output", 7, b"\x00\xff");
+        ChunkTemplate::of_process("a\"b").write_output(
+            &mut buffer,
+            "process/output",
+            7,
+            b"\x00\xff",
+        );
         let value: serde_json::Value = serde_json::from_slice(&buffer).unwrap();
         assert_eq!(value["params"]["processId"], "a\"b");
         assert_eq!(value["params"]["seq"], 7);
         assert_eq!(value["params"]["chunk"], "AP8=");
-        assert!(parse_output(std::str::from_utf8(&buffer).unwrap()).is_none(), "an escaped id");
+        assert!(parse_chunk(std::str::from_utf8(&buffer).unwrap()).is_none(), "an escaped id");
         buffer.clear();
-        OutputTemplate::new("p1").write(&mut buffer, "process/stderr", 12, b"\x00\xff");
-        let output = parse_output(std::str::from_utf8(&buffer).unwrap()).unwrap();
-        assert_eq!((output.method, output.process_id), ("process/stderr", "p1"));
+        ChunkTemplate::of_process("p1").write_output(
+            &mut buffer,
+            "process/stderr",
+            12,
+            b"\x00\xff",
+        );
+        let output = parse_chunk(std::str::from_utf8(&buffer).unwrap()).unwrap();
+        assert_eq!((output.method, output.id), ("process/stderr", "p1"));
         assert_eq!(output.chunk, "AP8=");
+    }
+
+    #[test]
+    fn a_data_notification_reads_back() {
+        let mut buffer = Vec::new();
+        ChunkTemplate::of_connection("c1").write_data(&mut buffer, b"\x00\xff");
+        let text = std::str::from_utf8(&buffer).unwrap();
+        let data = parse_chunk(text).unwrap();
+        assert_eq!((data.method, data.id, data.chunk), ("net/data", "c1", "AP8="));
+        let event: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(event["params"]["connectionId"], "c1");
+        let ended = text.replace("\"AP8=\"", "\"\",\"eof\":true");
+        assert!(parse_chunk(&ended).is_none(), "{ended}");
     }
 
     #[test]

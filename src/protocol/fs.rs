@@ -84,8 +84,6 @@ pub struct ReadFileResult {
 pub struct WriteFileParams {
     /// Which file; symbolic links are followed.
     pub path: WirePath,
-    /// All of its content, or what is appended.
-    pub data_base64: Base64,
     /// Whether the bytes are appended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub append: Option<bool>,
@@ -101,6 +99,8 @@ pub struct WriteFileParams {
     /// Whether file and directory are flushed to disk before the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync: Option<bool>,
+    /// All of its content, or what is appended. (It is the last member: see `file_content`.)
+    pub data_base64: Base64,
 }
 
 impl WriteFileParams {

@@ -6,11 +6,12 @@
 mod bytes;
 pub(crate) mod chunk;
 mod env;
+pub(crate) mod file_content;
 mod fs;
+pub(crate) mod lifted;
 mod net;
 mod path;
 mod process;
-pub(crate) mod read_result;
 pub(crate) mod rpc;
 mod session;
 

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::bytes::{Base64, without_nul};
 use super::path::WirePath;
-use super::process::check_id;
+use super::process::{DEFAULT_WINDOW, check_id};
 
 /// A connection's name on the host's own connection: 1 to 128 characters, chosen by the host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -26,6 +26,12 @@ impl ConnectionId {
     /// The id itself.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for ConnectionId {
+    fn as_ref(&self) -> &str {
         &self.0
     }
 }
@@ -86,11 +92,32 @@ struct ConnectForm {
 #[derive(Serialize, Deserialize)]
 struct Host(#[serde(deserialize_with = "without_nul")] String);
 
+impl ConnectParams {
+    /// A TCP port, with the usual window, under an id that no other connection of this program
+    /// has.
+    #[must_use]
+    pub fn tcp(host: impl Into<String>, port: NonZeroU16) -> Self {
+        Self::new(Target::Tcp { host: host.into(), port })
+    }
+
+    /// A Unix socket; a relative path is relative to the server's directory.
+    #[must_use]
+    pub fn unix(path: WirePath) -> Self {
+        Self::new(Target::Unix(path))
+    }
+
+    fn new(target: Target) -> Self {
+        let connection_id = ConnectionId::unique();
+        Self { connection_id, target, timeout_ms: None, window: Some(DEFAULT_WINDOW) }
+    }
+}
+
 impl TryFrom<ConnectForm> for ConnectParams {
     type Error = &'static str;
 
     fn try_from(form: ConnectForm) -> Result<Self, Self::Error> {
         let target = match (form.host, form.port, form.path) {
+            (Some(Host(host)), ..) if host.is_empty() => return Err("host: a host needs a name"),
             (Some(Host(host)), Some(port), None) => Target::Tcp { host, port },
             (None, None, Some(path)) => Target::Unix(path),
             (Some(_), None, None) => return Err("port: missing"),
@@ -207,6 +234,7 @@ mod tests {
             ("\"host\":\"x\",\"port\":1,\"path\":\"/x\"", "path"),
             ("\"host\":\"x\",\"port\":0", "expected a nonzero u16"),
             ("\"window\":1", "host"),
+            ("\"host\":\"\",\"port\":1", "host"),
         ] {
             let error = read(wrong).unwrap_err();
             assert!(error.contains(member), "{wrong}: {error}");

@@ -15,6 +15,11 @@ use super::bytes::{Base64, encode_onto};
 pub struct WirePath(PathBuf);
 
 impl WirePath {
+    /// A path that is known to hold no NUL byte.
+    pub(crate) fn known(path: PathBuf) -> Self {
+        Self(path)
+    }
+
     /// The path.
     #[must_use]
     pub fn as_path(&self) -> &Path {

@@ -31,6 +31,12 @@ impl ProcessId {
     }
 }
 
+impl AsRef<str> for ProcessId {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 impl TryFrom<String> for ProcessId {
     type Error = String;
 

@@ -5,6 +5,7 @@ mod connection;
 mod files;
 mod listener;
 mod live;
+mod net;
 mod registry;
 mod responder;
 mod session;
@@ -55,6 +56,6 @@ fn describe(config: &Config, environment: &LocalExecEnvironment) -> InitializeRe
         pid: std::process::id(),
         epoch: None,
         max_message_bytes: config.max_message_bytes,
-        features: ["process", "pty", "fs"].map(str::to_owned).to_vec(),
+        features: ["process", "pty", "fs", "net"].map(str::to_owned).to_vec(),
     }
 }

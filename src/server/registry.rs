@@ -1,27 +1,37 @@
-//! The processes of one connection.
+//! The processes, or the TCP connections, of one connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::process::Mailbox;
-use crate::protocol::ProcessId;
+use crate::mailbox::{Mailbox, Order};
+use crate::process;
 use crate::sync::lock;
 use crate::sys::child::Group;
 use crate::sys::signal;
 
+/// What is registered, and how many of it there may be.
+pub(super) struct Kind {
+    pub(super) most: usize,
+    /// For messages: `process`.
+    pub(super) one: &'static str,
+    /// `processes`
+    pub(super) many: &'static str,
+    /// Where the limit comes from, if it can be set.
+    pub(super) option: &'static str,
+}
+
 /// All that a connection has started and that is not gone.
-pub(super) struct Registry {
-    most: usize,
-    state: Mutex<State>,
+pub(super) struct Registry<O> {
+    kind: Kind,
+    state: Mutex<State<O>>,
     changed: Condvar,
 }
 
-#[derive(Default)]
-struct State {
-    entries: HashMap<u64, Entry>,
-    /// Live processes by the host's name for them.
+struct State<O> {
+    entries: HashMap<u64, Entry<O>>,
+    /// What is live, by the host's name for it.
     live: HashMap<Box<str>, u64>,
     next: u64,
     /// Groups whose leader has gone and whose members hold no output.
@@ -30,66 +40,68 @@ struct State {
 }
 
 /// `None` between the reservation and the start.
-struct Entry(Option<Arc<Mailbox>>);
+struct Entry<O>(Option<Arc<Mailbox<O>>>);
 
-/// A place in the registry. It is given up in two steps: the id when the process is over, the
-/// rest when nothing of it holds its output any more. Dropped, it gives up both.
-pub(super) struct Place {
-    registry: Arc<Registry>,
+/// A place in the registry. It is given up in two steps: the id when what has it is over, the
+/// rest when nothing of it is left (of a process: nothing holds its output any more). Dropped, it
+/// gives up both.
+pub(super) struct Place<O> {
+    registry: Arc<Registry<O>>,
     number: u64,
     id: Option<Box<str>>,
 }
 
-impl Registry {
-    /// For at most that many processes.
-    pub(super) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, state: Mutex::default(), changed: Condvar::new() })
+impl<O: Order> Registry<O> {
+    pub(super) fn new(kind: Kind) -> Arc<Self> {
+        let state = State {
+            entries: HashMap::new(),
+            live: HashMap::new(),
+            next: 0,
+            remaining: Vec::new(),
+            ended: false,
+        };
+        Arc::new(Self { kind, state: Mutex::new(state), changed: Condvar::new() })
     }
 
-    /// Takes a place for a process that is about to be started.
+    /// Takes a place for something that is about to be started.
     ///
     /// # Errors
     /// The id is in use, or the limit is reached.
-    pub(super) fn reserve(self: &Arc<Self>, id: &ProcessId) -> Result<Place> {
+    pub(super) fn reserve(self: &Arc<Self>, id: &impl AsRef<str>) -> Result<Place<O>> {
+        let id = id.as_ref();
+        let Kind { most, one, many, option } = self.kind;
         let mut state = lock(&self.state);
-        if state.live.contains_key(id.as_str()) {
-            return Err(Error::new(
-                ErrorKind::DuplicateId,
-                format!("a process with the id {:?} is running", id.as_str()),
-            ));
+        if state.live.contains_key(id) {
+            let message = format!("the id {id:?} is that of a live {one}");
+            return Err(Error::new(ErrorKind::DuplicateId, message));
         }
-        if state.entries.len() >= self.most {
-            let message = format!(
-                "this connection has {} processes, which is the limit (--max-processes)",
-                self.most
-            );
+        if state.entries.len() >= most {
+            let message = format!("this connection has {most} {many}, which is the limit{option}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let number = state.next;
         state.next += 1;
         state.entries.insert(number, Entry(None));
-        state.live.insert(id.as_str().into(), number);
-        Ok(Place { registry: Arc::clone(self), number, id: Some(id.as_str().into()) })
+        state.live.insert(id.into(), number);
+        Ok(Place { registry: Arc::clone(self), number, id: Some(id.into()) })
     }
 
-    /// Enters a started process at its place. (It may be gone already.)
-    pub(super) fn enter(&self, number: u64, mailbox: &Arc<Mailbox>) {
+    /// Enters what was started at its place. (It may be gone already.)
+    pub(super) fn enter(&self, number: u64, mailbox: &Arc<Mailbox<O>>) {
         if let Some(entry) = lock(&self.state).entries.get_mut(&number) {
             entry.0 = Some(Arc::clone(mailbox));
         }
     }
 
-    /// The live process of that id.
-    pub(super) fn find(&self, id: &ProcessId) -> Option<Arc<Mailbox>> {
+    /// The live one of that id.
+    pub(super) fn find(&self, id: &impl AsRef<str>) -> Option<Arc<Mailbox<O>>> {
         let state = lock(&self.state);
-        let number = state.live.get(id.as_str())?;
+        let number = state.live.get(id.as_ref())?;
         state.entries.get(number)?.0.clone()
     }
 
-    /// Ends everything and waits until it is gone, or `timeout` has passed. Answers how many
-    /// were not gone by then (which nothing but a process stuck in the kernel can cause).
-    pub(super) fn end_all(&self, timeout: Duration) -> usize {
-        let deadline = Instant::now() + timeout;
+    /// Ends everything, without waiting for that.
+    pub(super) fn begin_end(&self) {
         let mut state = lock(&self.state);
         state.ended = true;
         let mailboxes: Vec<_> =
@@ -98,6 +110,13 @@ impl Registry {
         drop(state);
         mailboxes.iter().for_each(|mailbox| mailbox.end());
         kill(&remaining);
+    }
+
+    /// Ends everything and waits until it is gone, or `timeout` has passed. Answers how many
+    /// were not gone by then (which nothing but a thread stuck in the kernel can cause).
+    pub(super) fn end_all(&self, timeout: Duration) -> usize {
+        let deadline = Instant::now() + timeout;
+        self.begin_end();
         let mut state = lock(&self.state);
         while !state.entries.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -118,21 +137,23 @@ fn kill(groups: &[Group]) {
     }
 }
 
-impl Place {
+impl<O> Place<O> {
     /// Its number in the registry.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The process is over: its id is free.
+    /// What has it is over: its id is free.
     pub(super) fn release_id(&mut self) {
         if let Some(id) = self.id.take() {
             lock(&self.registry.state).live.remove(&id);
         }
     }
+}
 
-    /// Nothing holds its output any more. What remains of its group is kept to be ended with the
-    /// connection.
+impl Place<process::Order> {
+    /// Nothing holds the process's output any more. What remains of its group is kept to be ended
+    /// with the connection.
     pub(super) fn leave(self, remaining: Option<Group>) {
         let Some(group) = remaining else { return };
         let mut state = lock(&self.registry.state);
@@ -148,7 +169,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl<O> Drop for Place<O> {
     fn drop(&mut self) {
         self.release_id();
         lock(&self.registry.state).entries.remove(&self.number);

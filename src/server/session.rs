@@ -10,18 +10,21 @@ use serde_json::value::RawValue;
 
 use super::files::Files;
 use super::live::Live;
-use super::registry::Registry;
+use super::net::Connections;
+use super::registry::{Kind, Registry};
 use super::responder::{InFlight, Responder};
 use super::sink::{Awaited, HostSink};
 use super::{Config, describe};
 use crate::environment::LocalExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
-use crate::process::{self, Command, Order, Reply, Terms};
+use crate::mailbox::Reply;
+use crate::process::{self, Command, Order, Terms};
+use crate::protocol::lifted::{self, Carries, Lifted};
 use crate::protocol::rpc::{self, Message};
 use crate::protocol::{
-    AckParams, Empty, ExecParams, InitializeParams, InitializeResult, KillParams, KillResult,
-    ProcessId, ResizeParams, SignalName, SpawnParams, WriteParams, method,
+    AckParams, Base64, Empty, ExecParams, InitializeParams, InitializeResult, KillParams,
+    KillResult, ProcessId, ResizeParams, SignalName, SpawnParams, WriteParams, method,
 };
 use crate::sys::pty::Size;
 use crate::sys::signal;
@@ -37,7 +40,8 @@ pub(crate) struct Session {
     environment: Arc<LocalExecEnvironment>,
     outbox: Outbox,
     in_flight: InFlight,
-    registry: Arc<Registry>,
+    registry: Arc<Registry<Order>>,
+    connections: Connections,
     files: Files,
     _live: Live,
 }
@@ -49,14 +53,22 @@ impl Session {
         outbox: Outbox,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let processes = Kind {
+            most: config.max_processes,
+            one: "process",
+            many: "processes",
+            option: " (--max-processes)",
+        };
         Self {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number,
+            connections: Connections::new(number, outbox.clone()),
             config: Arc::clone(config),
             environment: Arc::clone(environment),
             files: Files::new(environment, config.max_message_bytes),
             outbox,
             in_flight: InFlight::default(),
-            registry: Registry::new(config.max_processes),
+            registry: Registry::new(processes),
             _live: Live::new(),
         }
     }
@@ -112,12 +124,21 @@ impl Session {
     }
 
     fn receive(&self, text: &str) {
+        match lifted::lift(text) {
+            Some(Lifted { rest, bytes }) => self.take(&rest, Some(bytes)),
+            None => self.take(text, None),
+        }
+    }
+
+    /// Takes a message, and what was lifted out of it.
+    fn take(&self, text: &str, lifted: Option<Vec<u8>>) {
         match rpc::parse(text) {
             Ok(Message::Request { id, method, params }) => {
                 let may_wait = matches!(&*method, method::EXEC | method::SPAWN | method::WRITE)
+                    || matches!(&*method, method::CONNECT | method::NET_WRITE)
                     || method.starts_with(method::FILES);
                 match self.in_flight.begin(id, may_wait, &self.outbox) {
-                    Ok(responder) => self.request(&method, params, responder),
+                    Ok(responder) => self.request(&method, Ask { params, lifted, responder }),
                     Err(error) => self.reject(Some(id), &error),
                 }
             }
@@ -128,36 +149,37 @@ impl Session {
     }
 
     /// All that there is to ask for.
-    fn request(&self, method: &str, params: Option<&RawValue>, responder: Responder) {
+    fn request(&self, method: &str, ask: Ask<'_>) {
+        let (net, files) = (&self.connections, &self.files);
         match method {
-            method::INITIALIZE => with(params, responder, |p, r| r.send(&Ok(self.initialize(p)))),
-            method::PING => with(params, responder, |Empty {}, r| r.send(&Ok(Empty {}))),
-            method::EXEC => with(params, responder, |p, r| self.exec(p, r)),
-            method::SPAWN => with(params, responder, |p, r| self.spawn(p, r)),
-            method::WRITE => with(params, responder, |p, r| self.write(p, r)),
-            method::KILL => with(params, responder, |p, r| self.kill(&p, r)),
-            method::RESIZE => with(params, responder, |p, r| self.resize(&p, r)),
-            method::ACK => with(params, responder, |p, r| {
+            method::INITIALIZE => with(ask, |p, r| r.send(&Ok(self.initialize(p)))),
+            method::PING => with(ask, |Empty {}, r| r.send(&Ok(Empty {}))),
+            method::EXEC => with(ask, |p, r| self.exec(p, r)),
+            method::SPAWN => with(ask, |p, r| self.spawn(p, r)),
+            method::WRITE => with_content(ask, |p, r| self.write(p, r)),
+            method::KILL => with(ask, |p, r| self.kill(&p, r)),
+            method::RESIZE => with(ask, |p, r| self.resize(&p, r)),
+            method::ACK => with(ask, |p, r| {
                 self.acknowledge(&p);
                 r.send(&Ok(Empty {}));
             }),
-            _ => self.file_request(method, params, responder),
-        }
-    }
-
-    fn file_request(&self, method: &str, params: Option<&RawValue>, responder: Responder) {
-        let files = &self.files;
-        match method {
-            method::READ_FILE => with(params, responder, |p, r| files.read_file(&p, r)),
-            method::WRITE_FILE => with(params, responder, |p, r| files.write_file(p, r)),
-            method::STAT => with(params, responder, |p, r| files.stat(&p, r)),
-            method::READDIR => with(params, responder, |p, r| files.readdir(&p, r)),
-            method::MKDIR => with(params, responder, |p, r| files.mkdir(&p, r)),
-            method::REMOVE => with(params, responder, |p, r| files.remove(&p, r)),
-            method::RENAME => with(params, responder, |p, r| files.rename(&p, r)),
-            method::COPY => with(params, responder, |p, r| files.copy(&p, r)),
-            method::REALPATH => with(params, responder, |p, r| files.realpath(&p, r)),
-            _ => responder.send::<()>(&Err(Error::new(
+            method::CONNECT => with(ask, |p, r| net.connect(p, self.environment.cwd(), r)),
+            method::NET_WRITE => with_content(ask, |p, r| net.write(p, r)),
+            method::CLOSE => with(ask, |p, r| net.close(&p, r)),
+            method::NET_ACK => with(ask, |p, r| {
+                net.acknowledge(&p);
+                r.send(&Ok(Empty {}));
+            }),
+            method::READ_FILE => with(ask, |p, r| files.read_file(&p, r)),
+            method::WRITE_FILE => with_content(ask, |p, r| files.write_file(p, r)),
+            method::STAT => with(ask, |p, r| files.stat(&p, r)),
+            method::READDIR => with(ask, |p, r| files.readdir(&p, r)),
+            method::MKDIR => with(ask, |p, r| files.mkdir(&p, r)),
+            method::REMOVE => with(ask, |p, r| files.remove(&p, r)),
+            method::RENAME => with(ask, |p, r| files.rename(&p, r)),
+            method::COPY => with(ask, |p, r| files.copy(&p, r)),
+            method::REALPATH => with(ask, |p, r| files.realpath(&p, r)),
+            _ => ask.responder.send::<()>(&Err(Error::new(
                 ErrorKind::MethodNotFound,
                 format!("there is no method {method:?}"),
             ))),
@@ -166,10 +188,14 @@ impl Session {
 
     /// A request without an id runs nothing; an unknown notification is ignored.
     fn notification(&self, method: &str, params: Option<&RawValue>) {
-        if method == method::ACK
-            && let Ok(params) = rpc::params(params)
-        {
-            self.acknowledge(&params);
+        match method {
+            method::ACK => {
+                let _ = rpc::params(params).map(|params| self.acknowledge(&params));
+            }
+            method::NET_ACK => {
+                let _ = rpc::params(params).map(|params| self.connections.acknowledge(&params));
+            }
+            _ => {}
         }
     }
 
@@ -214,14 +240,9 @@ impl Session {
     }
 
     fn write(&self, params: WriteParams, responder: Responder) {
-        let eof = params.eof.unwrap_or(false);
-        let bytes = match params.chunk {
-            Some(chunk) => chunk.0,
-            None if eof => Vec::new(),
-            None => {
-                let error = Error::params("chunk: missing, and eof is not true");
-                return responder.send::<()>(&Err(error));
-            }
+        let (bytes, eof) = match bytes_and_eof(params.chunk, params.eof) {
+            Ok(write) => write,
+            Err(error) => return responder.send::<()>(&Err(error)),
         };
         let reply = reply_with(responder, |()| Empty {});
         match self.registry.find(&params.process_id) {
@@ -269,24 +290,54 @@ impl Session {
 /// Whatever it has started ends with it, also when a fault has ended the thread.
 impl Drop for Session {
     fn drop(&mut self) {
+        self.connections.begin_end();
         self.end_processes();
+        self.connections.end_all(ENDING);
         self.files.stop();
     }
 }
 
-/// Reads the params and goes on, or answers what is wrong with them.
-fn with<'a, P: Deserialize<'a>>(
+/// A request to be carried out.
+struct Ask<'a> {
     params: Option<&'a RawValue>,
+    /// What was lifted out of them.
+    lifted: Option<Vec<u8>>,
     responder: Responder,
-    go_on: impl FnOnce(P, Responder),
-) {
-    match rpc::params(params) {
-        Ok(params) => go_on(params, responder),
-        Err(error) => responder.send::<()>(&Err(error)),
+}
+
+/// Reads the params and goes on, or answers what is wrong with them.
+fn with<'a, P: Deserialize<'a>>(ask: Ask<'a>, go_on: impl FnOnce(P, Responder)) {
+    match rpc::params(ask.params) {
+        Ok(params) => go_on(params, ask.responder),
+        Err(error) => ask.responder.send::<()>(&Err(error)),
     }
 }
 
-fn reply_with<T, R: Serialize>(
+/// The same where the params carry content.
+fn with_content<'a, P: Deserialize<'a> + Carries>(
+    mut ask: Ask<'a>,
+    go_on: impl FnOnce(P, Responder),
+) {
+    let lifted = ask.lifted.take();
+    with(ask, |mut params: P, responder| {
+        if let Some(lifted) = lifted {
+            params.put_back(lifted);
+        }
+        go_on(params, responder);
+    });
+}
+
+/// What a write carries.
+pub(super) fn bytes_and_eof(chunk: Option<Base64>, eof: Option<bool>) -> Result<(Vec<u8>, bool)> {
+    let eof = eof.unwrap_or(false);
+    match chunk {
+        Some(chunk) => Ok((chunk.0, eof)),
+        None if eof => Ok((Vec::new(), eof)),
+        None => Err(Error::params("chunk: missing, and eof is not true")),
+    }
+}
+
+pub(super) fn reply_with<T, R: Serialize>(
     responder: Responder,
     result: impl FnOnce(T) -> R + Send + 'static,
 ) -> Reply<T> {

@@ -8,16 +8,13 @@ use super::responder::Responder;
 use crate::buffers;
 use crate::error::Error;
 use crate::log;
-use crate::process::{Ending, Sink, Stream};
-use crate::protocol::chunk::OutputTemplate;
+use crate::process::{Ending, Order, Sink, Stream};
+use crate::protocol::chunk::ChunkTemplate;
 use crate::protocol::rpc;
 use crate::protocol::{ExecResult, ExitEvent, ProcessId, SpawnResult, method};
 use crate::sys::child::Group;
 use crate::sys::poll::Waker;
 use crate::transport::{Lane, Outbox, message};
-
-/// A chunk below this gets a buffer of its own size.
-const SMALL: usize = 4096;
 
 /// What the host waits for.
 pub(super) enum Awaited {
@@ -29,10 +26,10 @@ pub(super) enum Awaited {
 
 /// Sends a process's events to its connection.
 pub(super) struct HostSink {
-    place: Option<Place>,
+    place: Option<Place<Order>>,
     awaited: Option<Awaited>,
     lane: Option<Lane>,
-    template: OutputTemplate,
+    template: ChunkTemplate,
     process_id: ProcessId,
     connection: u64,
     started: Option<(i32, Instant)>,
@@ -40,7 +37,7 @@ pub(super) struct HostSink {
 
 impl HostSink {
     pub(super) fn new(
-        place: Place,
+        place: Place<Order>,
         awaited: Awaited,
         outbox: &Outbox,
         process_id: ProcessId,
@@ -50,7 +47,7 @@ impl HostSink {
             place: Some(place),
             awaited: Some(awaited),
             lane: Some(outbox.lane()),
-            template: OutputTemplate::new(process_id.as_str()),
+            template: ChunkTemplate::of_process(process_id.as_str()),
             process_id,
             connection,
             started: None,
@@ -88,13 +85,8 @@ impl Sink for HostSink {
             Stream::Output => method::OUTPUT,
             Stream::Stderr => method::STDERR,
         };
-        let buffer = if chunk.len() < SMALL {
-            Vec::with_capacity(chunk.len() / 3 * 4 + 384)
-        } else {
-            buffers::take()
-        };
-        let mut buffer = message(buffer);
-        self.template.write(&mut buffer, name, seq, chunk);
+        let mut buffer = message(buffers::for_chunk(chunk.len()));
+        self.template.write_output(&mut buffer, name, seq, chunk);
         lane.send(buffer);
     }
 

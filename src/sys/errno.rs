@@ -38,6 +38,10 @@ pub(crate) const FALLBACK: i32 = libc::EIO;
 pub(crate) const EIO: i32 = libc::EIO;
 /// The far end of a pipe has gone.
 pub(crate) const EPIPE: i32 = libc::EPIPE;
+/// Given up by this side.
+pub(crate) const ECONNABORTED: i32 = libc::ECONNABORTED;
+/// No answer in time.
+pub(crate) const ETIMEDOUT: i32 = libc::ETIMEDOUT;
 /// No such file or directory.
 pub(crate) const ENOENT: i32 = libc::ENOENT;
 /// Not a directory.

@@ -31,6 +31,8 @@ pub(crate) enum Interest {
     Read,
     /// Room to write.
     Write,
+    /// Data to read, and room to write.
+    Both,
     /// Nothing but a hang-up.
     HangUp,
 }
@@ -52,6 +54,7 @@ impl Poll {
         let events = match interest {
             Interest::Read => libc::POLLIN,
             Interest::Write => libc::POLLOUT,
+            Interest::Both => libc::POLLIN | libc::POLLOUT,
             Interest::HangUp => 0,
         };
         self.set.push(libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 });

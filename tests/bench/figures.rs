@@ -37,6 +37,7 @@ impl Unit {
             Self::Time if value < 1e-3 => format!("{:.0} µs", value * 1e6),
             Self::Time if value < 1.0 => format!("{:.2} ms", value * 1e3),
             Self::Time => format!("{value:.2} s"),
+            Self::Rate if value < 1e9 => format!("{:.0} MB/s", value / 1e6),
             Self::Rate => format!("{:.2} GB/s", value / 1e9),
             Self::Memory if value.abs() < 1024.0 * 1024.0 => format!("{:.1} KiB", value / 1024.0),
             Self::Memory => format!("{:.2} MiB", value / (1024.0 * 1024.0)),

@@ -19,6 +19,8 @@ pub(crate) enum Bound {
     PartOfFloor(f64),
     /// At most that much.
     AtMost(f64),
+    /// At least that much.
+    AtLeast(f64),
 }
 
 /// One comparison: the first entry is the floor, if there is one.
@@ -87,6 +89,7 @@ impl Row {
             Bound::TimesFloor(most) => ratio <= most,
             Bound::PartOfFloor(least) => ratio >= least,
             Bound::AtMost(most) => entry.measured.samples.median() <= most,
+            Bound::AtLeast(least) => entry.measured.samples.median() >= least,
         })
     }
 
@@ -111,6 +114,7 @@ impl Row {
             Bound::TimesFloor(most) => format!("at most {most} × floor"),
             Bound::PartOfFloor(least) => format!("at least {least} × floor"),
             Bound::AtMost(most) => format!("at most {}", show(most)),
+            Bound::AtLeast(least) => format!("at least {}", show(least)),
         });
         let verdict = self.holds(place).map(|holds| if holds { "PASS" } else { "FAIL" });
         let floor = (self.has_floor && place == 0).then(|| "floor".to_owned());
@@ -179,6 +183,7 @@ impl Row {
                     Bound::TimesFloor(most) => json!({"atMostTimesFloor": most}),
                     Bound::PartOfFloor(least) => json!({"atLeastTimesFloor": least}),
                     Bound::AtMost(most) => json!({"atMost": most}),
+                    Bound::AtLeast(least) => json!({"atLeast": least}),
                 }),
                 "holds": self.holds(place),
             })

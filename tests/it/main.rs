@@ -26,6 +26,7 @@ mod fuzz;
 mod hostile;
 mod http;
 mod load;
+mod net;
 mod process;
 mod run;
 mod stdio;

@@ -10,12 +10,14 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::responder::Responder;
+use crate::buffers;
 use crate::environment::LocalExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{self, Part};
 use crate::protocol::{
     CopyParams, Empty, MkdirParams, Mode, PathParams, ReadFileParams, ReaddirResult,
-    RealpathResult, RemoveParams, RenameParams, StatParams, WirePath, WriteFileParams, read_result,
+    RealpathResult, RemoveParams, RenameParams, StatParams, WirePath, WriteFileParams,
+    file_content,
 };
 use budget::{Budget, Share};
 use queue::{Job, Kind, Queue, Turn};
@@ -77,7 +79,7 @@ impl Files {
                 false => fs::write(&path, &content, &terms),
             };
             // Whoever has the answer may send as much again.
-            drop(content);
+            buffers::give(content);
             responder.send(&written);
         });
     }
@@ -215,10 +217,10 @@ impl Answers {
         let size = expected.div_ceil(3) * 4 + AROUND + responder.id_size();
         let Some(share) = self.share(turn, size) else { return };
         let mut buffer = responder.begin(size);
-        read_result::begin(&mut buffer);
-        match reading.read(part, most, |piece| read_result::add(&mut buffer, piece)) {
+        file_content::begin(&mut buffer);
+        match reading.read(part, most, |piece| file_content::add(&mut buffer, piece)) {
             Ok(end) => {
-                read_result::end(&mut buffer, end.size, end.eof, reading.version());
+                file_content::end(&mut buffer, end.size, end.eof, reading.version());
                 turn.park(|| responder.finish(buffer, Box::new(share)));
             }
             Err(error) => responder.send::<()>(&Err(error)),

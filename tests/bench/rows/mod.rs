@@ -1,6 +1,7 @@
 //! What is measured.
 
 mod crowd;
+mod files;
 mod idle;
 mod latency;
 mod output;
@@ -25,6 +26,10 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("start", start::start),
     ("idle", idle::idle),
     ("crowd", crowd::crowd),
+    ("files", files::files),
+    ("sync", files::sync),
+    ("carry", files::carry),
+    ("list", files::list),
     ("ping", round_trip::ping),
     ("throughput", throughput::throughput),
 ];

@@ -3,6 +3,7 @@
 mod capture;
 pub(crate) mod frames;
 pub(crate) mod http;
+mod link;
 mod log;
 mod peer;
 pub(crate) mod procfs;

@@ -1,7 +1,7 @@
 //! The few system calls that std has no words for.
 #![expect(
     unsafe_code,
-    reason = "signals, SO_LINGER, sysconf and poll with a deadline are not in std"
+    reason = "signals, SO_LINGER, listen, sysconf and poll with a deadline are not in std"
 )]
 
 use std::io;
@@ -28,6 +28,12 @@ pub(crate) fn reset_on_close(stream: &TcpStream) {
         libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, value, size)
     };
     checked(result).unwrap();
+}
+
+/// Leaves a listener room for so few connections that nobody has accepted.
+pub(crate) fn set_backlog(listener: &impl AsFd, backlog: i32) {
+    // SAFETY: listen takes integers; the descriptor is borrowed for the call.
+    checked(unsafe { libc::listen(listener.as_fd().as_raw_fd(), backlog) }).unwrap();
 }
 
 pub(crate) fn readable(fd: BorrowedFd<'_>, timeout: Duration) -> bool {

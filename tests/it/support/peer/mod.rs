@@ -1,5 +1,6 @@
 //! A host as the protocol page describes it, and a suspicious one: every message is checked.
 
+mod connections;
 mod message;
 mod processes;
 
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::DEADLINE;
 use super::capture::{Capture, Output, Stream};
+use super::link::Link;
 use super::log::Log;
 use super::wire::{Closing, Event, Pipes, Wire};
 use message::{Envelope, parse, rpc_error};
@@ -28,6 +30,8 @@ pub(crate) struct Peer {
     execs: HashMap<String, String>,
     spawns: HashMap<String, String>,
     captures: HashMap<String, Capture>,
+    connects: HashMap<String, String>,
+    links: HashMap<String, Link>,
     closing: Option<Closing>,
     recent: VecDeque<String>,
 }
@@ -43,6 +47,8 @@ impl Peer {
             execs: HashMap::new(),
             spawns: HashMap::new(),
             captures: HashMap::new(),
+            connects: HashMap::new(),
+            links: HashMap::new(),
             closing: None,
             recent: VecDeque::new(),
         }
@@ -80,6 +86,7 @@ impl Peer {
         let id = id.to_string();
         self.asked.insert(id.clone());
         self.expect_process(&id, method, params);
+        self.expect_connection(&id, method, params);
         self.send(&message.to_string());
         id
     }
@@ -272,6 +279,7 @@ impl Peer {
             _ => return Err("an answer has either a result or an error".into()),
         };
         self.note_start_or_end(id, &outcome)?;
+        self.note_connected(id, &outcome);
         self.replies.push_back(Reply { id: id.to_owned(), outcome });
         Ok(())
     }
@@ -306,6 +314,8 @@ impl Peer {
                 let process = params["processId"].as_str().ok_or("no processId")?.to_owned();
                 self.captures.entry(process).or_default().exited(params)
             }
+            "net/data" => self.take_data(params),
+            "net/closed" => self.take_closed(params),
             _ => Err("an unknown notification".into()),
         }
     }

@@ -1,95 +1,69 @@
-//! The orders that a process has been given and not yet looked at.
+//! The orders that the thread of a process or of a connection has been given and not yet looked
+//! at.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::MAX_STDIN_WAITING;
 use crate::sync::lock;
-use crate::sys;
 use crate::sys::poll::Waker;
-use crate::sys::pty::Size;
 
 /// What becomes of an order. Dropped uncalled, it tells whoever waits that it was lost.
 pub(crate) type Reply<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
-/// Something to do with a process, carried out in the order given.
-pub(crate) enum Order {
-    /// Bytes for its stdin, closed after them if `eof`.
-    Write { bytes: Vec<u8>, eof: bool, reply: Reply<()> },
-    /// A signal for its group, and SIGKILL that much later.
-    Kill { signal: i32, grace: Option<Duration>, reply: Reply<bool> },
-    /// Another size for its terminal.
-    Resize { size: Size, reply: Reply<()> },
-}
+/// Something to do, carried out in the order given.
+pub(crate) trait Order: Sized {
+    /// Bytes for the far end, which is closed after them if `eof`.
+    fn write(bytes: Vec<u8>, eof: bool, reply: Reply<()>) -> Self;
 
-impl Order {
-    /// Answers an order that came when the process was over.
-    fn too_late(self, id: &str) {
-        match self {
-            Self::Write { reply, .. } => reply(Err(closed_stdin(id))),
-            Self::Kill { reply, .. } => reply(Ok(false)),
-            Self::Resize { reply, .. } => reply(Err(has_ended(id))),
-        }
-    }
-}
+    /// Answers an order that came when all was over.
+    fn too_late(self, id: &str);
 
-/// The answer to a write that nothing can read any more.
-pub(super) fn closed_stdin(id: &str) -> Error {
-    Error::os(sys::errno::EPIPE, cannot_write(id))
-}
-
-/// The start of a message about a write that failed.
-pub(super) fn cannot_write(id: &str) -> String {
-    format!("cannot write to the stdin of process {id:?}")
-}
-
-/// The answer to an order for a process that is over.
-pub(super) fn has_ended(id: &str) -> Error {
-    Error::new(ErrorKind::UnknownProcess, format!("process {id:?} has just ended"))
+    /// Where the bytes of a write go, for messages.
+    fn destination(id: &str) -> String;
 }
 
 /// The queue itself. It is bounded by the connection's limit on requests in flight; the bytes in
 /// it by [`MAX_STDIN_WAITING`].
-pub(crate) struct Mailbox {
-    /// The process's id, for messages.
+pub(crate) struct Mailbox<O> {
+    /// The id of what it belongs to, for messages.
     id: Box<str>,
-    /// `None` once the process is over.
-    orders: Mutex<Option<VecDeque<Order>>>,
+    /// `None` once all is over.
+    orders: Mutex<Option<VecDeque<O>>>,
     waker: Arc<Waker>,
     acknowledged: AtomicU64,
-    /// Bytes and writes that wait for the child to read.
-    stdin_waiting: AtomicUsize,
+    /// Bytes and writes that wait for the far end to read.
+    bytes_waiting: AtomicUsize,
     writes_waiting: AtomicUsize,
     ended: AtomicBool,
 }
 
-/// The most writes that may wait for one process, however small: a child that does not read must
-/// not use up what its connection may have in flight.
+/// The most writes that may wait for one far end, however small: one that does not read must not
+/// use up what its connection may have in flight.
 const MOST_WRITES_WAITING: usize = 1024;
 
-impl Mailbox {
-    pub(super) fn new(id: &str) -> io::Result<Self> {
+impl<O: Order> Mailbox<O> {
+    pub(crate) fn new(id: &str) -> io::Result<Self> {
         Ok(Self {
             id: id.into(),
             orders: Mutex::new(Some(VecDeque::new())),
             waker: Arc::new(Waker::new()?),
             acknowledged: AtomicU64::new(0),
-            stdin_waiting: AtomicUsize::new(0),
+            bytes_waiting: AtomicUsize::new(0),
             writes_waiting: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
         })
     }
 
-    pub(super) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Gives an order; one that comes when the process is over is answered at once.
-    pub(crate) fn give(&self, order: Order) {
+    /// Gives an order; one that comes when all is over is answered at once.
+    pub(crate) fn give(&self, order: O) {
         let late = match lock(&self.orders).as_mut() {
             Some(orders) => {
                 orders.push_back(order);
@@ -109,26 +83,26 @@ impl Mailbox {
         // Only the connection's own thread adds to either count.
         if self.writes_waiting.load(Ordering::Relaxed) >= MOST_WRITES_WAITING {
             let message = format!(
-                "cannot take a write for the stdin of process {:?}: {MOST_WRITES_WAITING} wait",
-                self.id
+                "cannot take a write for {}: {MOST_WRITES_WAITING} wait",
+                O::destination(&self.id)
             );
             return reply(Err(Error::new(ErrorKind::StdinFull, message)));
         }
         let claimed =
-            self.stdin_waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
+            self.bytes_waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
                 waiting.checked_add(size).filter(|sum| *sum <= MAX_STDIN_WAITING)
             });
         match claimed {
             Ok(_) => {
                 self.writes_waiting.fetch_add(1, Ordering::Relaxed);
-                self.give(Order::Write { bytes, eof, reply });
+                self.give(O::write(bytes, eof, reply));
             }
             Err(waiting) => reply(Err(Error::new(
                 ErrorKind::StdinFull,
                 format!(
-                    "cannot take {size} bytes for the stdin of process {:?}: {waiting} wait \
-                     already, of at most {MAX_STDIN_WAITING}",
-                    self.id
+                    "cannot take {size} bytes for {}: {waiting} wait already, of at most \
+                     {MAX_STDIN_WAITING}",
+                    O::destination(&self.id)
                 ),
             ))),
         }
@@ -142,36 +116,36 @@ impl Mailbox {
         self.waker.wake();
     }
 
-    /// The connection has ended: the process, or what it has left, is ended, and nobody is told.
+    /// The connection has ended: what this belongs to is ended, and nobody is told.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
         self.waker.wake();
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    pub(super) fn waker(&self) -> &Arc<Waker> {
+    pub(crate) fn waker(&self) -> &Arc<Waker> {
         &self.waker
     }
 
-    pub(super) fn take_orders(&self) -> VecDeque<Order> {
+    pub(crate) fn take_orders(&self) -> VecDeque<O> {
         lock(&self.orders).as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    pub(super) fn take_acknowledged(&self) -> u64 {
+    pub(crate) fn take_acknowledged(&self) -> u64 {
         self.acknowledged.swap(0, Ordering::AcqRel)
     }
 
     /// A write that is over, whatever became of it.
-    pub(super) fn release_write(&self, bytes: usize) {
-        self.stdin_waiting.fetch_sub(bytes, Ordering::Relaxed);
+    pub(crate) fn release_write(&self, bytes: usize) {
+        self.bytes_waiting.fetch_sub(bytes, Ordering::Relaxed);
         self.writes_waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The process takes no more orders; those not yet looked at are answered.
-    pub(super) fn close(&self) {
+    /// No more orders are taken; those not yet looked at are answered.
+    pub(crate) fn close(&self) {
         let late = lock(&self.orders).take();
         late.into_iter().flatten().for_each(|order| order.too_late(&self.id));
     }

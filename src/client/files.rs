@@ -1,0 +1,109 @@
+//! Files in the environment. Each call waits for its answer however long a file system takes; it
+//! ends with the connection at the latest.
+
+use crossbeam_channel::bounded;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::ExecClient;
+use super::dispatch::{self, Content, Pending};
+use crate::buffers;
+use crate::error::Result;
+use crate::protocol::{
+    CopyParams, Empty, MkdirParams, PathParams, ReadFileParams, ReadFileResult, ReaddirResult,
+    RealpathResult, RemoveParams, RenameParams, StatParams, StatResult, WriteFileParams,
+    WriteFileResult, method,
+};
+use crate::protocol::{file_content, rpc};
+
+impl ExecClient {
+    /// Reads a file, or a part of it.
+    ///
+    /// # Errors
+    /// `TooLarge` where the answer would be longer than a message may be: read it in parts.
+    /// `NotAFile`, `Os(ENOENT)` and the like; `ConnectionLost`.
+    pub fn read_file(&self, params: &ReadFileParams) -> Result<ReadFileResult> {
+        let (sender, answer) = bounded(1);
+        self.request(Pending::Content(sender), Vec::with_capacity(256), |buffer, id| {
+            rpc::write_request(buffer, id, method::READ_FILE, params);
+        })?;
+        let lost = |_| dispatch::lost("the connection has ended");
+        let Content { rest, lifted } = answer.recv().map_err(lost)??;
+        let mut result: ReadFileResult = rpc::result(&rest)?;
+        if let Some(lifted) = lifted {
+            result.data_base64.0 = lifted;
+        }
+        Ok(result)
+    }
+
+    /// Writes a file, or appends to it.
+    ///
+    /// # Errors
+    /// `Conflict` where the file has another version than `if_version`, `Os(ENOSPC)` and the like;
+    /// `ConnectionLost`: it may have been written, or not.
+    pub fn write_file(&self, params: &WriteFileParams) -> Result<WriteFileResult> {
+        let buffer = buffers::take_for(params.data_base64.0.len() / 3 * 4 + 1024);
+        self.begin_with(buffer, |buffer, id| file_content::write_request(buffer, id, params))?
+            .wait()
+    }
+
+    /// Tells what stands at a path.
+    ///
+    /// # Errors
+    /// `Os(ENOENT)` and the like; `ConnectionLost`.
+    pub fn stat(&self, params: &StatParams) -> Result<StatResult> {
+        self.file_call(method::STAT, params)
+    }
+
+    /// Lists a directory.
+    ///
+    /// # Errors
+    /// `Os(ENOTDIR)` and the like; `ConnectionLost`.
+    pub fn readdir(&self, params: &PathParams) -> Result<ReaddirResult> {
+        self.file_call(method::READDIR, params)
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// `Os(EEXIST)` and the like; `ConnectionLost`.
+    pub fn mkdir(&self, params: &MkdirParams) -> Result<()> {
+        self.file_call(method::MKDIR, params).map(|Empty {}| ())
+    }
+
+    /// Removes a file or a directory.
+    ///
+    /// # Errors
+    /// `Os(ENOTEMPTY)` and the like; `ConnectionLost`.
+    pub fn remove(&self, params: &RemoveParams) -> Result<()> {
+        self.file_call(method::REMOVE, params).map(|Empty {}| ())
+    }
+
+    /// Renames.
+    ///
+    /// # Errors
+    /// `Os(EXDEV)` and the like; `ConnectionLost`.
+    pub fn rename(&self, params: &RenameParams) -> Result<()> {
+        self.file_call(method::RENAME, params).map(|Empty {}| ())
+    }
+
+    /// Copies a file or a directory, on the far side.
+    ///
+    /// # Errors
+    /// `Os(EISDIR)` and the like; `ConnectionLost`.
+    pub fn copy(&self, params: &CopyParams) -> Result<()> {
+        self.file_call(method::COPY, params).map(|Empty {}| ())
+    }
+
+    /// Resolves a path.
+    ///
+    /// # Errors
+    /// `Os(ENOENT)` and the like; `ConnectionLost`.
+    pub fn realpath(&self, params: &PathParams) -> Result<RealpathResult> {
+        self.file_call(method::REALPATH, params)
+    }
+
+    fn file_call<R: DeserializeOwned>(&self, method: &str, params: &impl Serialize) -> Result<R> {
+        self.begin(method, params)?.wait()
+    }
+}

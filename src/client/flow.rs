@@ -1,0 +1,72 @@
+//! How far host and environment may be ahead of each other, in both directions.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::time::Instant;
+
+use super::Answer;
+use crate::error::Result;
+use crate::protocol::{Empty, MAX_CHUNK};
+
+/// Bytes that have been taken and not yet acknowledged.
+pub(super) struct Debt {
+    window: Option<NonZeroU64>,
+    owed: u64,
+}
+
+impl Debt {
+    pub(super) fn new(window: Option<NonZeroU64>) -> Self {
+        Self { window, owed: 0 }
+    }
+
+    /// So many have been taken. Answers how many are to be acknowledged now: none until a quarter
+    /// of the window is owed.
+    pub(super) fn add(&mut self, count: usize) -> Option<u64> {
+        let window = self.window?;
+        self.owed += count as u64;
+        let due = self.owed >= window.get().div_ceil(4);
+        due.then(|| std::mem::take(&mut self.owed))
+    }
+}
+
+/// Writes that go out one after the other without a round trip in between.
+#[derive(Default)]
+pub(super) struct Pipeline {
+    /// Writes without an answer, the oldest first.
+    in_flight: VecDeque<Answer<Empty>>,
+}
+
+impl Pipeline {
+    /// The most writes without an answer. With chunks of 64 KiB that is 1 MiB, as much as output
+    /// has: it keeps a connection busy whose round trip takes 10 ms at 100 MB/s.
+    const IN_FLIGHT: usize = 16;
+
+    /// Sends bytes, one call a chunk, each begun by `begin`. Waits while too many are under way.
+    pub(super) fn send(
+        &mut self,
+        bytes: &[u8],
+        begin: impl Fn(&[u8]) -> Result<Answer<Empty>>,
+    ) -> Result<()> {
+        bytes.chunks(MAX_CHUNK).try_for_each(|chunk| self.push(|| begin(chunk)))
+    }
+
+    /// Sends one more and waits until all have been made.
+    pub(super) fn finish(&mut self, begin: impl FnOnce() -> Result<Answer<Empty>>) -> Result<()> {
+        self.push(begin)?;
+        self.in_flight.drain(..).try_for_each(|answer| answer.wait().map(|Empty {}| ()))
+    }
+
+    fn push(&mut self, begin: impl FnOnce() -> Result<Answer<Empty>>) -> Result<()> {
+        let now = Instant::now();
+        while let Some(oldest) = self.in_flight.front() {
+            if self.in_flight.len() >= Self::IN_FLIGHT {
+                oldest.wait()?;
+            } else if oldest.wait_until(now)?.is_none() {
+                break;
+            }
+            self.in_flight.pop_front();
+        }
+        self.in_flight.push_back(begin()?);
+        Ok(())
+    }
+}

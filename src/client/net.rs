@@ -1,0 +1,210 @@
+//! One TCP or Unix connection that the environment has made, seen from the host.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use super::flow::{Debt, Pipeline};
+use super::{Answer, CALL_TIMEOUT, ExecClient, dispatch};
+use crate::buffers;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::{
+    CloseParams, CloseResult, ConnectParams, ConnectResult, ConnectionId, Empty, NetAckParams,
+    WirePath, chunk, method,
+};
+
+/// What happens to a connection.
+#[derive(Debug)]
+pub enum ConnectionEvent<'a> {
+    /// The far end sent these bytes.
+    Data(&'a [u8]),
+    /// The far end has finished sending; it may still be written to.
+    Eof,
+    /// It is over, and what it failed of if it did; there are no more events.
+    Closed(Option<Error>),
+}
+
+/// An event on its way from the reading thread.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    Data(Vec<u8>),
+    Eof,
+    Closed(Option<Error>),
+    Failed(Error),
+}
+
+/// A connection made by the environment, to somewhere that it can reach. Its events must be taken
+/// ([`RemoteConnection::next`]), or its data stop when its window is full. Dropping it closes it.
+pub struct RemoteConnection {
+    client: ExecClient,
+    id: ConnectionId,
+    remote: WirePath,
+    events: Receiver<Incoming>,
+    debt: Debt,
+    current: Vec<u8>,
+    over: bool,
+}
+
+impl ExecClient {
+    /// Connects, from where the environment is, to a TCP port or a Unix socket.
+    ///
+    /// # Errors
+    /// What the server answers: `Os(ECONNREFUSED)`, `Os(ETIMEDOUT)`, `Os(ENOENT)` for a name or a
+    /// path that does not exist, other errnos, `Limit`; `ConnectionLost`, `DuplicateId`.
+    pub fn connect(&self, params: &ConnectParams) -> Result<RemoteConnection> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "bounded by the connection's window; without \
+            one the caller has asked for no bound"
+        )]
+        let (sender, events) = crossbeam_channel::unbounded();
+        self.inner.dispatch.subscribe_to_connection(&params.connection_id, sender)?;
+        // From here on it is closed, and its id given up, by being dropped.
+        let mut connection = RemoteConnection {
+            client: self.clone(),
+            id: params.connection_id.clone(),
+            remote: WirePath::known(Path::new("").to_owned()),
+            events,
+            debt: Debt::new(params.window),
+            current: Vec::new(),
+            over: false,
+        };
+        // The server keeps to the timeout; this is for one that does not.
+        let timeout = params.timeout_ms.map_or(10_000, Into::into);
+        let limit = Duration::from_millis(timeout).saturating_add(CALL_TIMEOUT);
+        let deadline = Instant::now().checked_add(limit);
+        let answer: Answer<ConnectResult> = self.begin(method::CONNECT, params)?;
+        let answered = match deadline {
+            Some(deadline) => answer.wait_until(deadline),
+            None => answer.wait().map(Some),
+        };
+        match answered {
+            Ok(Some(ConnectResult { remote_address })) => {
+                connection.remote = remote_address;
+                Ok(connection)
+            }
+            Ok(None) => {
+                let message = format!("{} was not answered in time", method::CONNECT);
+                Err(Error::new(ErrorKind::TimedOut, message))
+            }
+            Err(error) => {
+                connection.over = true;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl RemoteConnection {
+    /// Where it leads: `IP:PORT`, `[IP6]:PORT`, or the path of the Unix socket.
+    #[must_use]
+    pub fn remote_address(&self) -> &Path {
+        self.remote.as_path()
+    }
+
+    /// Waits for the next event, until the deadline if there is one; `None` is the deadline.
+    ///
+    /// # Errors
+    /// `ConnectionLost` where the way to the environment has broken, and the connection with it.
+    pub fn next(&mut self, deadline: Option<Instant>) -> Result<Option<ConnectionEvent<'_>>> {
+        buffers::give(std::mem::take(&mut self.current));
+        let event = match deadline {
+            None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(deadline) => self.events.recv_deadline(deadline),
+        };
+        match event {
+            Ok(Incoming::Data(bytes)) => {
+                if let Some(bytes) = self.debt.add(bytes.len()) {
+                    let params = NetAckParams { connection_id: self.id.clone(), bytes };
+                    self.client.notify(method::NET_ACK, &params);
+                }
+                self.current = bytes;
+                Ok(Some(ConnectionEvent::Data(&self.current)))
+            }
+            Ok(Incoming::Eof) => Ok(Some(ConnectionEvent::Eof)),
+            Ok(Incoming::Closed(error)) => {
+                self.over = true;
+                Ok(Some(ConnectionEvent::Closed(error)))
+            }
+            Ok(Incoming::Failed(error)) => {
+                self.over = true;
+                Err(error)
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(dispatch::lost("the connection is over")),
+        }
+    }
+
+    /// A handle to write with, for another thread. There should be one at a time: what several
+    /// write is mixed.
+    #[must_use]
+    pub fn writer(&self) -> ConnectionWriter {
+        let (client, id) = (self.client.clone(), self.id.clone());
+        ConnectionWriter { client, id, pipeline: Pipeline::default() }
+    }
+
+    /// Closes both halves at once; what has not been written yet is given up. The last event
+    /// still comes. `false` if it is over already.
+    ///
+    /// # Errors
+    /// Those of [`ExecClient::call`].
+    pub fn close(&self) -> Result<bool> {
+        let params = CloseParams { connection_id: self.id.clone() };
+        self.client.call(method::CLOSE, &params).map(|CloseResult { closed }| closed)
+    }
+}
+
+impl Drop for RemoteConnection {
+    fn drop(&mut self) {
+        self.client.inner.dispatch.unsubscribe_from_connection(&self.id);
+        if !self.over {
+            let params = CloseParams { connection_id: self.id.clone() };
+            // Nobody waits for the answer; where the way is broken it is closed already.
+            if let Ok(answer) = self.client.begin::<CloseResult>(method::CLOSE, &params) {
+                self.client.inner.dispatch.forget(answer.id);
+            }
+        }
+    }
+}
+
+/// Writes to a connection, one write after the other without a round trip in between.
+pub struct ConnectionWriter {
+    client: ExecClient,
+    id: ConnectionId,
+    pipeline: Pipeline,
+}
+
+impl ConnectionWriter {
+    /// Sends the bytes on their way, one call a chunk. Waits while too many before them are not
+    /// in the socket yet, so it goes at the pace of whoever reads at the far end.
+    ///
+    /// # Errors
+    /// Of this write or of an earlier one: `Os(EPIPE)`, `Os(ECONNRESET)` and the like where the
+    /// far end has gone, `Os(ECONNABORTED)` where the connection was closed from this side,
+    /// `UnknownConnection` where it is over; `ConnectionLost`.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let Self { client, id, pipeline } = self;
+        pipeline.send(bytes, |chunk| begin_write(client, id, chunk, false))
+    }
+
+    /// Closes the sending half after all that was written, and waits until that has happened.
+    ///
+    /// # Errors
+    /// Those of [`ConnectionWriter::write`].
+    pub fn finish(mut self) -> Result<()> {
+        let Self { client, id, pipeline } = &mut self;
+        pipeline.finish(|| begin_write(client, id, &[], true))
+    }
+}
+
+fn begin_write(
+    client: &ExecClient,
+    id: &ConnectionId,
+    bytes: &[u8],
+    eof: bool,
+) -> Result<Answer<Empty>> {
+    client.begin_with(buffers::for_chunk(bytes.len()), |buffer, number| {
+        chunk::write_net(buffer, number, id, bytes, eof);
+    })
+}

@@ -1,0 +1,135 @@
+//! Writes that wait for whoever reads at the far end, and are answered when they have been made.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use crate::buffers;
+use crate::error::{Error, Result};
+use crate::mailbox::{Mailbox, Order, Reply};
+
+/// What is written to.
+pub(crate) trait Destination {
+    /// Writes what fits.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// All bytes of a write with `eof` have been written: ends the far end's input.
+    fn end(&mut self) -> io::Result<End>;
+}
+
+/// How an input ends.
+pub(crate) enum End {
+    /// It has ended: nothing can be written any more.
+    Ended,
+    /// By these bytes, which have to be written like others; more may follow them.
+    By(Vec<u8>),
+}
+
+/// How far [`Writes::advance`] has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// All has been written, or there is no room for more at the moment.
+    Open,
+    /// The far end's input has ended.
+    Ended,
+}
+
+/// The writes themselves, the oldest first. The mailbox they came through bounds their number and
+/// their bytes.
+pub(crate) struct Writes<O> {
+    queue: VecDeque<Write>,
+    mailbox: Arc<Mailbox<O>>,
+}
+
+struct Write {
+    bytes: Vec<u8>,
+    written: usize,
+    eof: bool,
+    /// What the mailbox has counted for it.
+    charged: usize,
+    reply: Option<Reply<()>>,
+}
+
+impl<O: Order> Writes<O> {
+    pub(crate) fn new(mailbox: Arc<Mailbox<O>>) -> Self {
+        Self { queue: VecDeque::new(), mailbox }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether what waits ends the far end's input.
+    pub(crate) fn will_end(&self) -> bool {
+        self.queue.back().is_some_and(|last| last.eof)
+    }
+
+    /// Queues bytes that nobody waits for, and the end after them.
+    pub(crate) fn feed(&mut self, bytes: Vec<u8>) {
+        self.queue.push_back(Write { bytes, written: 0, eof: true, charged: 0, reply: None });
+    }
+
+    /// Queues a write that came through the mailbox.
+    pub(crate) fn push(&mut self, bytes: Vec<u8>, eof: bool, reply: Reply<()>) {
+        let charged = bytes.len();
+        self.queue.push_back(Write { bytes, written: 0, eof, charged, reply: Some(reply) });
+    }
+
+    /// Refuses a write that came through the mailbox.
+    pub(crate) fn refuse(&self, bytes: Vec<u8>, reply: Reply<()>, error: Error) {
+        self.mailbox.release_write(bytes.len());
+        buffers::give(bytes);
+        reply(Err(error));
+    }
+
+    /// Writes what fits, and answers the writes that are whole.
+    ///
+    /// # Errors
+    /// Those of the destination but `EAGAIN`; what waits is still there.
+    pub(crate) fn advance(&mut self, to: &mut impl Destination) -> io::Result<Progress> {
+        while let Some(write) = self.queue.front_mut() {
+            while write.written < write.bytes.len() {
+                match to.write(&write.bytes[write.written..]) {
+                    Ok(count) => write.written += count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        return Ok(Progress::Open);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            let mut ended = false;
+            if write.eof {
+                match to.end()? {
+                    End::Ended => ended = true,
+                    End::By(bytes) => {
+                        // More bytes of this write, so that a full terminal is waited for.
+                        (write.bytes, write.written, write.eof) = (bytes, 0, false);
+                        continue;
+                    }
+                }
+            }
+            if let Some(write) = self.queue.pop_front() {
+                self.finish(write, Ok(()));
+            }
+            if ended {
+                return Ok(Progress::Ended);
+            }
+        }
+        Ok(Progress::Open)
+    }
+
+    /// Refuses all that waits.
+    pub(crate) fn refuse_all(&mut self, error: &Error) {
+        while let Some(write) = self.queue.pop_front() {
+            self.finish(write, Err(error.clone()));
+        }
+    }
+
+    fn finish(&self, write: Write, result: Result<()>) {
+        buffers::give(write.bytes);
+        if let Some(reply) = write.reply {
+            self.mailbox.release_write(write.charged);
+            reply(result);
+        }
+    }
+}
