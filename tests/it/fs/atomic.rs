@@ -64,13 +64,13 @@ fn two_servers_that_write_beside_each_other_do_not_disturb() {
 
 /// The content of version n: its length and every byte follow from n.
 fn state(n: usize) -> Vec<u8> {
-    vec![u8::try_from(n % 251).unwrap(); 100_000 + n * 97]
+    vec![u8::try_from(n % 251).unwrap(); 30_000 + n * 97]
 }
 
 #[track_caller]
 fn assert_whole(found: &[u8]) {
-    assert!(found.len() >= 100_000, "{} bytes", found.len());
-    let n = (found.len() - 100_000) / 97;
+    assert!(found.len() >= 30_000, "{} bytes", found.len());
+    let n = (found.len() - 30_000) / 97;
     assert!(found == state(n), "{} bytes, half of them another's", found.len());
 }
 

@@ -121,10 +121,11 @@ fn a_host_that_goes_away_in_the_middle_leaves_nothing_half_written() {
     let dir = TempDir::new();
     dir.write("f", vec![b'o'; SIZE]);
     let server = Server::start();
+    let writes = [b'n', b'm'].map(|letter| content(dir.join("f"), vec![letter; SIZE]));
     for _ in 0..4 {
         let mut peer = server.connect();
-        for letter in *b"nmnm" {
-            peer.request("fs/writeFile", &content(dir.join("f"), vec![letter; SIZE]));
+        for params in &writes {
+            peer.request("fs/writeFile", params);
         }
         peer.hang_up();
     }

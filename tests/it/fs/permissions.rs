@@ -147,3 +147,27 @@ fn who_has_no_privileges_writes_what_is_his() {
     write(peer, shared.join("new"), "x");
     assert_eq!(names(shared.dir.path()), ["f", "new"]);
 }
+
+/// Its names may be read, and nothing may be asked about them.
+#[test]
+fn a_directory_that_may_be_read_but_not_entered_is_listed() {
+    if needs_root("a_directory_that_may_be_read_but_not_entered_is_listed") {
+        return;
+    }
+    let shared = Shared::new();
+    let server = shared.as_nobody().listen();
+    let peer = &mut server.connect();
+    let listed = mkdir(shared.join("listed"));
+    std::fs::write(listed.join("f"), "x").unwrap();
+    mkdir(listed.join("d"));
+    super::symlink("f", listed.join("link"));
+    chmod(&listed, 0o744);
+    let found = peer.ok("fs/readdir", &path(&listed));
+    let expected = json!({"entries": [
+        {"name": "d", "type": "directory"},
+        {"name": "f", "type": "file"},
+        {"name": "link", "type": "symlink", "targetType": null},
+    ]});
+    assert_eq!(found, expected);
+    fails(peer, "fs/stat", &path(listed.join("f")), "EACCES");
+}
