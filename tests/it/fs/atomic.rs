@@ -7,7 +7,7 @@ use std::thread;
 use serde_json::json;
 
 use super::{bytes, content, merged, names, path, read, version, write};
-use crate::support::{Peer, Server, TempDir};
+use crate::support::{Peer, Server, Setup, TempDir, lacks, sys};
 
 /// Runs one body on so many connections of one server at once.
 fn on_connections(server: &Server, count: usize, body: impl Fn(usize, &mut Peer) + Sync) {
@@ -60,6 +60,33 @@ fn two_servers_that_write_beside_each_other_do_not_disturb() {
     assert_eq!(names(dir.path()), ["a0", "a1", "b0", "b1", "shared"]);
     assert_eq!(std::fs::read(dir.join("shared")).unwrap(), vec![b's'; 100_000]);
     assert_eq!(std::fs::read(dir.join("b1")).unwrap(), b"19");
+}
+
+/// Containers that share a directory: the pid of the one says nothing to the other.
+#[test]
+fn servers_that_do_not_see_each_others_processes_do_not_disturb() {
+    const NAME: &str = "servers_that_do_not_see_each_others_processes_do_not_disturb";
+    if lacks(NAME, "unshare") {
+        return;
+    }
+    let own = if sys::is_root() { "-pmf" } else { "-rpmf" };
+    let dir = TempDir::new();
+    thread::scope(|scope| {
+        for name in ["a", "b"] {
+            let dir = &dir;
+            let run = move || {
+                let setup = Setup::new().under(&["unshare", own, "--mount-proc", "--"]);
+                let mut peer = setup.stdio();
+                for n in 0..10 {
+                    write(&mut peer, dir.join(name), vec![b'x'; 1_000_000 + n]);
+                    write(&mut peer, dir.join(&format!("small {name}")), "x");
+                }
+            };
+            thread::Builder::new().spawn_scoped(scope, run).unwrap();
+        }
+    });
+    assert_eq!(names(dir.path()), ["a", "b", "small a", "small b"]);
+    assert_eq!(std::fs::read(dir.join("b")).unwrap().len(), 1_000_009);
 }
 
 /// The content of version n: its length and every byte follow from n.

@@ -9,7 +9,7 @@ use crate::support::{
 };
 
 /// Small enough for many writes a second, and large enough to be seen on their way.
-const SIZE: usize = 6 << 20;
+const SIZE: usize = 3 << 20;
 
 /// Writes until the server is gone.
 fn write_on(peer: &mut Peer, dir: &TempDir) {
@@ -135,4 +135,56 @@ fn a_host_that_goes_away_in_the_middle_leaves_nothing_half_written() {
         assert_whole(&dir);
         names(dir.path()) == ["f"]
     });
+}
+
+/// Only SIGKILL may leave something behind.
+#[test]
+fn a_server_that_is_told_to_end_while_it_writes_leaves_nothing() {
+    for round in 0..3 {
+        let dir = TempDir::new();
+        dir.write("f", vec![b'o'; SIZE]);
+        let mut server = Server::start();
+        let mut peer = server.connect();
+        thread::scope(|scope| {
+            let writer = || write_on(&mut peer, &dir);
+            thread::Builder::new().spawn_scoped(scope, writer).unwrap();
+            see_a_temporary_file(&dir);
+            server.signal(libc::SIGTERM);
+        });
+        assert_eq!(server.wait(DEADLINE).code(), Some(0));
+        assert_whole(&dir);
+        assert_eq!(names(dir.path()), ["f"], "in round {round}");
+    }
+}
+
+/// What nobody else may read must not be readable while it is being written either.
+#[test]
+fn what_is_secret_is_secret_on_its_way_too() {
+    let dir = TempDir::new();
+    let secret = dir.write("secret", "old");
+    super::chmod(&secret, 0o600);
+    let big = dir.write("big", vec![b's'; 40 << 20]);
+    super::chmod(&big, 0o600);
+    let server = Server::start();
+    let mut peer = server.connect();
+    let new = serde_json::json!({"mode": 0o600});
+    let mut ids: Vec<_> = (0..4)
+        .map(|n| {
+            let params = content(dir.join(&format!("new{n}")), vec![b's'; SIZE]);
+            peer.request("fs/writeFile", &super::merged(params, &new))
+        })
+        .collect();
+    ids.extend((0..4).map(|_| peer.request("fs/writeFile", &content(&secret, vec![b's'; SIZE]))));
+    ids.push(peer.request("fs/copy", &super::from_to(&big, dir.join("copy"))));
+    let end = Instant::now() + Duration::from_secs(60);
+    while !ids.iter().all(|id| peer.has_answer(id)) {
+        assert!(Instant::now() < end, "not answered");
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let name = entry.unwrap().file_name();
+            let Ok(found) = std::fs::symlink_metadata(dir.path().join(&name)) else { continue };
+            let mode = std::os::unix::fs::PermissionsExt::mode(&found.permissions());
+            assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", name.display());
+        }
+        peer.pump(Duration::from_micros(100));
+    }
 }

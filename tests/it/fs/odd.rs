@@ -218,3 +218,25 @@ fn who_has_a_file_open_keeps_what_he_has() {
         assert_eq!(text, "newer");
     });
 }
+
+/// Its stdout is the protocol's, or nobody's.
+#[test]
+fn what_is_written_to_the_servers_own_stdout_is_not_taken_for_an_answer() {
+    over_both(|peer| {
+        if !peer.is_stdio() && !std::path::Path::new("/dev/stdout").exists() {
+            return;
+        }
+        for file in ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1", "/proc/thread-self/fd/1"] {
+            for text in ["nonsense\n", "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n"] {
+                // Each line that arrives is checked; what is none of the server's fails the test.
+                let _ = peer.call("fs/writeFile", &content(file, text));
+                let append = merged(content(file, text), &json!({"append": true}));
+                let _ = peer.call("fs/writeFile", &append);
+            }
+        }
+        for file in ["/dev/stdin", "/proc/self/fd/0"] {
+            let _ = peer.call("fs/readFile", &path(file));
+        }
+        peer.assert_quiet();
+    });
+}

@@ -148,6 +148,24 @@ fn who_has_no_privileges_writes_what_is_his() {
     assert_eq!(names(shared.dir.path()), ["f", "new"]);
 }
 
+/// Writing takes setuid away from a file of who is not root, so the mode comes last.
+#[test]
+fn a_new_file_of_who_is_not_root_has_the_mode_that_was_asked_for() {
+    if needs_root("a_new_file_of_who_is_not_root_has_the_mode_that_was_asked_for") {
+        return;
+    }
+    let shared = Shared::new();
+    let server = shared.as_nobody().listen();
+    let peer = &mut server.connect();
+    chown(shared.dir.path(), NOBODY, NOBODY);
+    for append in [false, true] {
+        let file = shared.join(&format!("{append}"));
+        let more = json!({"mode": 0o4755, "append": append});
+        peer.ok("fs/writeFile", &merged(content(&file, "x"), &more));
+        assert_eq!(mode(&file), 0o4755, "{more}");
+    }
+}
+
 /// Its names may be read, and nothing may be asked about them.
 #[test]
 fn a_directory_that_may_be_read_but_not_entered_is_listed() {
