@@ -115,6 +115,34 @@ fn what_is_not_the_servers_is_never_removed() {
     assert_eq!(names(dir.path()), expected);
 }
 
+/// In a directory that others may write to, somebody may have been there first with anything.
+#[test]
+fn a_trap_with_the_name_of_a_temporary_file_catches_nobody() {
+    let dir = TempDir::new();
+    let victim = dir.write("victim", "kept");
+    super::symlink(&victim, dir.join(".ta-tmp-0"));
+    super::mkdir(dir.join(".ta-tmp-1"));
+    dir.write(".ta-tmp-1/f", "kept");
+    super::mkfifo(dir.join(".ta-tmp-2"));
+    super::symlink("nowhere", dir.join(".ta-tmp-3"));
+    for name in [".ta-tmp-", ".ta-tmp-x", ".ta-tmp-0.bak", ".ta-tmp-0~", ".ta-tmp--1", ".TA-TMP-0"]
+    {
+        dir.write(name, "kept");
+    }
+    let mut peer = Setup::new().stdio();
+    for text in ["one", "two"] {
+        write(&mut peer, dir.join("f"), text);
+    }
+    assert_eq!(std::fs::read(&victim).unwrap(), b"kept");
+    assert_eq!(std::fs::read(dir.join(".ta-tmp-1/f")).unwrap(), b"kept");
+    let left = names(dir.path());
+    for name in [".ta-tmp-", ".ta-tmp-x", ".ta-tmp-0.bak", ".ta-tmp-0~", ".ta-tmp--1", ".TA-TMP-0"]
+    {
+        assert!(left.iter().any(|left| left == name), "{name} is gone: {left:?}");
+    }
+    assert!(!left.iter().any(|name| name == "nowhere"), "written through a link");
+}
+
 /// The host has gone before its writes were made: each is made whole or not at all.
 #[test]
 fn a_host_that_goes_away_in_the_middle_leaves_nothing_half_written() {

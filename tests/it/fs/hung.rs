@@ -184,9 +184,38 @@ fn a_silent_file_system_blocks_only_what_touches_it() {
 }
 
 #[test]
-fn a_hundred_requests_of_each_kind_that_hang_block_nothing_else() {
-    const NAME: &str = "a_hundred_requests_of_each_kind_that_hang_block_nothing_else";
-    only_what_touches_it_hangs(NAME, "stopped", 100);
+fn a_hundred_requests_that_hang_block_nothing_else() {
+    // So many of each of four kinds.
+    only_what_touches_it_hangs("a_hundred_requests_that_hang_block_nothing_else", "stopped", 25);
+}
+
+/// They cost a thread each, so there is a limit; it is this connection's alone.
+#[test]
+fn more_requests_than_may_hang_are_no_matter_of_another_connections() {
+    const NAME: &str = "more_requests_than_may_hang_are_no_matter_of_another_connections";
+    let Some(hung) = Hung::mount(NAME, "stopped") else { return };
+    let server = hung.setup().listen();
+    let mut peer = server.connect();
+    let mut other = server.connect();
+    let mut hung = hung;
+    let pid = other.server_pid();
+    let file = hung.inside("f");
+    let ids: Vec<_> = (0..2000).map(|_| peer.request("fs/readFile", &path(&file))).collect();
+    peer.ping();
+    peer.sh("true").assert_success();
+    all_else_works(&mut other, &hung.dir, "other");
+    assert!(procfs::threads(pid) < 600, "{} threads", procfs::threads(pid));
+    // Nobody is left to guess: what finds no place any more is refused.
+    let elsewhere = peer.request("fs/readFile", &path("/proc/version"));
+    if let Err(error) = peer.answer_within(&elsewhere, WRITE) {
+        assert_eq!(error.data_code(), "CELL_TA_EXEC_LIMIT", "{error:?}");
+    }
+    hung.end();
+    for id in &ids {
+        let error = peer.answer_within(id, Duration::from_secs(20)).unwrap_err();
+        assert!(!error.data_code().is_empty(), "{error:?}");
+    }
+    all_else_works(&mut peer, &hung.dir, "same");
 }
 
 #[test]
