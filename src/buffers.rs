@@ -10,10 +10,9 @@ use crate::protocol::MAX_CHUNK;
 use crate::sync::lock;
 
 /// Enough for one chunk in base64 with the notification around it.
-pub(crate) const CAPACITY: usize = MAX_CHUNK / 3 * 4 + 2048;
-/// A chunk below this gets a buffer of its own size: many may wait for a slow reader, each in as
-/// much memory as it needs.
-pub(crate) const SMALL: usize = 4096;
+const CAPACITY: usize = MAX_CHUNK / 3 * 4 + 2048;
+/// The message about a chunk below this gets a buffer of its own size.
+const SMALL: usize = 4096;
 /// How many unused ones are kept, for the whole program: 1.4 MB.
 const KEPT: usize = 16;
 
@@ -23,6 +22,12 @@ static UNUSED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 pub(crate) fn take() -> Vec<u8> {
     let unused = lock(&UNUSED).pop();
     unused.unwrap_or_else(|| Vec::with_capacity(CAPACITY))
+}
+
+/// An empty buffer for what is decoded from so much base64. Many may wait for a slow reader, each
+/// in at most twice the memory that it needs.
+pub(crate) fn of(size: usize) -> Vec<u8> {
+    if (CAPACITY / 2..=CAPACITY).contains(&size) { take() } else { Vec::new() }
 }
 
 /// An empty buffer for the message about a chunk of that size, in base64.

@@ -157,9 +157,14 @@ impl<'a, C: Closer> Worker<'a, C> {
         for order in self.mailbox.take_orders() {
             match order {
                 Order::Write { bytes, eof, reply } => self.take(bytes, eof, reply),
-                Order::Close(closer) => self.closers.push(closer),
+                Order::Close(closer) => {
+                    // What was sent before it gets its chance.
+                    self.advance();
+                    self.closers.push(closer);
+                }
             }
         }
+        self.advance();
     }
 
     fn take(&mut self, bytes: Vec<u8>, eof: bool, reply: Reply<()>) {
@@ -172,16 +177,13 @@ impl<'a, C: Closer> Worker<'a, C> {
         };
         match refusal {
             Some(error) => self.writes.refuse(bytes, reply, error),
-            None => {
-                self.writes.push(bytes, eof, reply);
-                self.advance();
-            }
+            None => self.writes.push(bytes, eof, reply),
         }
     }
 
     /// Writes what fits.
     fn advance(&mut self) {
-        let Some(socket) = &mut self.socket else { return };
+        let Some(socket) = self.socket.as_mut().filter(|_| !self.sent_all) else { return };
         match self.writes.advance(socket) {
             Ok(Progress::Open) => {}
             Ok(Progress::Ended) => self.stop_sending(&already_ended(self.mailbox.id())),

@@ -1,5 +1,7 @@
 //! Chunks of output, of stdin and of connections, written and read by hand: the hot path of the protocol.
 
+use serde_json::value::RawValue;
+
 use super::bytes::encode_onto;
 use super::rpc::{write, write_json};
 use super::{ConnectionId, ProcessId, method};
@@ -94,6 +96,47 @@ pub(crate) fn parse_chunk(text: &str) -> Option<Chunk<'_>> {
     // (The end of data has another member behind the chunk, and so another form.)
     let chunk = rest.strip_prefix(",\"chunk\":\"")?.strip_suffix("\"}}")?;
     Some(Chunk { method, id, chunk })
+}
+
+/// A request to write a chunk, as [`write_stdin`] and [`write_net`] write it.
+pub(crate) struct Write<'a> {
+    /// The request's.
+    pub(crate) id: &'a RawValue,
+    pub(crate) method: &'a str,
+    /// The process's or the connection's.
+    pub(crate) target: &'a str,
+    pub(crate) chunk: &'a str,
+    pub(crate) eof: bool,
+}
+
+/// Reads a request to write a chunk in exactly the form that this client writes. `None` for
+/// everything else: the same in another form, what is wrong with it, is JSON's business.
+pub(crate) fn parse_write(text: &str) -> Option<Write<'_>> {
+    let rest = text.strip_prefix("{\"jsonrpc\":\"2.0\",\"id\":")?;
+    let (id, rest) = rest.split_once(',')?;
+    if id.is_empty() || id.len() > 19 || !id.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (method, rest) = rest.strip_prefix("\"method\":\"")?.split_once('"')?;
+    let member = match method {
+        method::WRITE => PROCESS_ID,
+        method::NET_WRITE => CONNECTION_ID,
+        _ => return None,
+    };
+    let rest = rest.strip_prefix(",\"params\":{\"")?.strip_prefix(member)?;
+    let (target, rest) = rest.strip_prefix("\":\"")?.split_once('"')?;
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
+    if !(1..=128).contains(&target.len()) || !target.bytes().all(is_plain) {
+        return None;
+    }
+    let (rest, eof) = match rest.strip_prefix(",\"eof\":true") {
+        Some(rest) => (rest, true),
+        None => (rest, false),
+    };
+    let chunk = rest.strip_prefix(",\"chunk\":\"")?.strip_suffix("\"}}")?;
+    // 01 and the like are no numbers.
+    let id = serde_json::from_str(id).ok()?;
+    Some(Write { id, method, target, chunk, eof })
 }
 
 /// Appends a `process/write` request, by hand like output and for the same reason.
@@ -195,6 +238,34 @@ mod tests {
             let read: WriteParams = params(raw).unwrap();
             assert_eq!(read.process_id, process_id);
             assert_eq!((read.chunk, read.eof), (Some(Base64(bytes.into())), eof.then_some(true)));
+            assert!(parse_write(text).is_none(), "an escaped id");
+        }
+    }
+
+    #[test]
+    fn a_write_in_its_usual_form_is_read_by_hand() {
+        let connection_id = ConnectionId::try_from("c7".to_owned()).unwrap();
+        for eof in [false, true] {
+            let mut buffer = Vec::new();
+            write_net(&mut buffer, 12, &connection_id, b"\x00\xff", eof);
+            let text = std::str::from_utf8(&buffer).unwrap();
+            let write = parse_write(text).unwrap();
+            assert_eq!((write.id.get(), write.method), ("12", method::NET_WRITE));
+            assert_eq!((write.target, write.chunk, write.eof), ("c7", "AP8=", eof));
+            for (from, to) in [
+                ("\"id\":12", "\"id\":012"),
+                ("\"id\":12", "\"id\":\"12\""),
+                ("\"id\":12", "\"id\":-12"),
+                ("\"c7\"", "\"\""),
+                ("net/write", "net/close"),
+                ("AP8=\"", "AP8=\",\"eof\":false"),
+                ("\"params\":", "\"params\": "),
+            ] {
+                let other = text.replace(from, to);
+                let chunk = parse_write(&other).map(|write| write.chunk);
+                // (Quotes within what is taken for the chunk are no base64.)
+                assert!(chunk.is_none_or(|chunk| chunk.contains('"')), "{other}");
+            }
         }
     }
 }

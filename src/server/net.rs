@@ -82,10 +82,20 @@ impl Connections {
             Ok(write) => write,
             Err(error) => return responder.send::<()>(&Err(error)),
         };
+        self.give_write(&params.connection_id, bytes, eof, responder);
+    }
+
+    pub(super) fn give_write(
+        &self,
+        id: &impl AsRef<str>,
+        bytes: Vec<u8>,
+        eof: bool,
+        responder: Responder,
+    ) {
         let reply = reply_with(responder, |()| Empty {});
-        match self.registry.find(&params.connection_id) {
+        match self.registry.find(id) {
             Some(mailbox) => mailbox.give_write(bytes, eof, reply),
-            None => reply(Err(unknown(&params.connection_id))),
+            None => reply(Err(unknown(id))),
         }
     }
 
@@ -119,8 +129,8 @@ impl Connections {
     }
 }
 
-fn unknown(id: &ConnectionId) -> Error {
-    let message = format!("no connection with the id {:?} is open", id.as_str());
+fn unknown(id: &impl AsRef<str>) -> Error {
+    let message = format!("no connection with the id {:?} is open", id.as_ref());
     Error::new(ErrorKind::UnknownConnection, message)
 }
 

@@ -14,11 +14,14 @@ use super::registry::{Kind, Registry};
 use super::responder::{InFlight, Responder};
 use super::sink::{Awaited, HostSink};
 use super::{Config, describe};
+use crate::buffers;
 use crate::environment::LocalExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
 use crate::mailbox::Reply;
 use crate::process::{self, Command, Order, Terms};
+use crate::protocol::chunk;
+use crate::protocol::decode_onto;
 use crate::protocol::rpc::{self, Message};
 use crate::protocol::{
     AckParams, Base64, Empty, ExecParams, InitializeParams, InitializeResult, KillParams,
@@ -110,6 +113,12 @@ impl Session {
     }
 
     fn receive(&self, text: &str) {
+        if let Some(write) = chunk::parse_write(text) {
+            let mut bytes = buffers::of(write.chunk.len());
+            if decode_onto(write.chunk, &mut bytes) {
+                return self.receive_write(&write, bytes);
+            }
+        }
         match rpc::parse(text) {
             Ok(Message::Request { id, method, params }) => {
                 let may_wait = matches!(
@@ -128,6 +137,17 @@ impl Session {
             Ok(Message::Notification { method, params }) => self.notification(&method, params),
             Ok(Message::Response { .. }) => {}
             Err(invalid) => self.reject(invalid.id, &invalid.error),
+        }
+    }
+
+    /// The hot path of what a host sends.
+    fn receive_write(&self, write: &chunk::Write<'_>, bytes: Vec<u8>) {
+        match self.in_flight.begin(write.id, true, &self.outbox) {
+            Err(error) => self.reject(Some(write.id), &error),
+            Ok(responder) if write.method == method::NET_WRITE => {
+                self.connections.give_write(&write.target, bytes, write.eof, responder);
+            }
+            Ok(responder) => self.give_write(&write.target, bytes, write.eof, responder),
         }
     }
 
@@ -219,10 +239,14 @@ impl Session {
             Ok(write) => write,
             Err(error) => return responder.send::<()>(&Err(error)),
         };
+        self.give_write(&params.process_id, bytes, eof, responder);
+    }
+
+    fn give_write(&self, id: &impl AsRef<str>, bytes: Vec<u8>, eof: bool, responder: Responder) {
         let reply = reply_with(responder, |()| Empty {});
-        match self.registry.find(&params.process_id) {
+        match self.registry.find(id) {
             Some(mailbox) => mailbox.give_write(bytes, eof, reply),
-            None => reply(Err(unknown_process(&params.process_id))),
+            None => reply(Err(unknown_process(id))),
         }
     }
 
@@ -304,7 +328,7 @@ fn number_of(signal: &SignalName) -> Result<i32> {
     number.ok_or_else(|| Error::params(format!("signal: there is no signal {shown}")))
 }
 
-fn unknown_process(id: &ProcessId) -> Error {
-    let message = format!("no process with the id {:?} is running", id.as_str());
+fn unknown_process(id: &impl AsRef<str>) -> Error {
+    let message = format!("no process with the id {:?} is running", id.as_ref());
     Error::new(ErrorKind::UnknownProcess, message)
 }

@@ -1,6 +1,7 @@
 //! What is measured.
 
 mod crowd;
+mod forward;
 mod idle;
 mod latency;
 mod output;
@@ -27,6 +28,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("crowd", crowd::crowd),
     ("ping", round_trip::ping),
     ("throughput", throughput::throughput),
+    ("forward", forward::forward),
 ];
 
 /// Measures; what fails is a row that says so.
