@@ -9,7 +9,7 @@ use std::thread;
 use super::dial::{Dial, Made};
 use super::order::{Mailbox, Order, already_ended, cannot_write, closed_by_host};
 use super::socket::{self, Behind};
-use super::{Closer, Endpoint, Sink, Terms};
+use super::{Closer, Endpoint, Remains, Sink, Terms};
 use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::mailbox::Reply;
@@ -36,7 +36,7 @@ pub(super) fn start<S: Sink>(
     let what = format!("cannot make a thread for the connection to {endpoint}");
     let started = threads::run_on(sink, move |sink| run(endpoint, terms, &mailbox, sink));
     if let Err((error, Some(mut sink))) = started {
-        sink.failed(Error::io(&error, what), Vec::new());
+        sink.failed(Error::io(&error, what), Vec::new(), Remains::Nothing);
     }
 }
 
@@ -54,11 +54,12 @@ fn run<S: Sink>(endpoint: Endpoint, terms: Terms, mailbox: &Arc<Mailbox<S::Close
                 worker.finish(&mut sink);
             }
             Err(error) => {
-                worker.give_up(error, &mut sink);
+                let remains = if dial.is_looking_up() { Remains::Lookup } else { Remains::Nothing };
+                worker.give_up(error, &mut sink, remains);
                 worker.outlast(&mut dial);
             }
         },
-        Err(error) => worker.give_up(error, &mut sink),
+        Err(error) => worker.give_up(error, &mut sink, Remains::Nothing),
     }
 }
 
@@ -154,7 +155,9 @@ impl<'a, C: Closer> Worker<'a, C> {
             return;
         }
         self.window.acknowledge(self.mailbox.take_acknowledged());
-        for order in self.mailbox.take_orders() {
+        let orders = self.mailbox.take_orders();
+        let came = !orders.is_empty();
+        for order in orders {
             match order {
                 Order::Write { bytes, eof, reply } => self.take(bytes, eof, reply),
                 Order::Close(closer) => {
@@ -164,7 +167,9 @@ impl<'a, C: Closer> Worker<'a, C> {
                 }
             }
         }
-        self.advance();
+        if came {
+            self.advance();
+        }
     }
 
     fn take(&mut self, bytes: Vec<u8>, eof: bool, reply: Reply<()>) {
@@ -294,7 +299,12 @@ impl<'a, C: Closer> Worker<'a, C> {
 
     fn end_of_data<S: Sink<Closer = C>>(&mut self, sink: &mut S) {
         self.received_all = true;
-        sink.end_of_data();
+        // A socket whose failure a write has taken away looks as if it had ended. (EPIPE is what a
+        // write hears of a far end that had finished before it went.)
+        let pipe = ErrorKind::Os(sys::errno::EPIPE);
+        if self.failure.as_ref().is_none_or(|failure| *failure.kind() == pipe) {
+            sink.end_of_data();
+        }
     }
 
     /// The end, which takes no room, is seen with a closed window too.
@@ -325,10 +335,10 @@ impl<'a, C: Closer> Worker<'a, C> {
     }
 
     /// It was not made.
-    fn give_up<S: Sink<Closer = C>>(&mut self, error: Error, sink: &mut S) {
+    fn give_up<S: Sink<Closer = C>>(&mut self, error: Error, sink: &mut S, remains: Remains) {
         self.writes.refuse_all(&error);
         self.mailbox.close();
-        sink.failed(error, std::mem::take(&mut self.closers));
+        sink.failed(error, std::mem::take(&mut self.closers), remains);
     }
 
     /// A look-up that is still running keeps the place of its connection, so that they cannot

@@ -13,7 +13,7 @@ use super::session::{bytes_and_eof, reply_with};
 use crate::buffers;
 use crate::error::{Error, ErrorKind};
 use crate::log;
-use crate::net::{self, Closer, Endpoint, Sink, Terms};
+use crate::net::{self, Closer, Endpoint, Remains, Sink, Terms};
 use crate::protocol::chunk::ChunkTemplate;
 use crate::protocol::rpc;
 use crate::protocol::{
@@ -181,10 +181,13 @@ impl Sink for HostSink {
         }
     }
 
-    fn failed(&mut self, error: Error, closers: Vec<Responder>) {
+    fn failed(&mut self, error: Error, closers: Vec<Responder>, remains: Remains) {
         self.log("connection not made", ("why", &error));
         if let Some(place) = &mut self.place {
             place.release_id();
+        }
+        if remains == Remains::Nothing {
+            self.place = None;
         }
         if let Some(responder) = self.responder.take() {
             responder.send::<()>(&Err(error));
@@ -214,7 +217,8 @@ impl Sink for HostSink {
     fn closed(&mut self, failure: Option<Error>, closers: Vec<Responder>) {
         match &failure {
             Some(error) => self.log("connection closed", ("why", error)),
-            None => self.log("connection closed", ("why", &"both ends are done")),
+            None if closers.is_empty() => self.log("connection closed", ("why", &"both are done")),
+            None => self.log("connection closed", ("why", &method::CLOSE)),
         }
         if let Some(place) = &mut self.place {
             place.release_id();

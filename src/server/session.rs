@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -282,12 +282,13 @@ impl Session {
 /// Whatever it has started ends with it, also when a fault has ended the thread.
 impl Drop for Session {
     fn drop(&mut self) {
+        let deadline = Instant::now() + ENDING;
         self.connections.begin_end();
         let stuck = self.registry.end_all(ENDING);
         if stuck > 0 {
             log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
         }
-        self.connections.end_all(ENDING);
+        self.connections.end_all(deadline.saturating_duration_since(Instant::now()));
     }
 }
 
