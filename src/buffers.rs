@@ -10,10 +10,10 @@ use crate::protocol::MAX_CHUNK;
 use crate::sync::lock;
 
 /// Enough for one chunk in base64 with the notification around it.
-pub(crate) const CAPACITY: usize = MAX_CHUNK / 3 * 4 + 2048;
-/// A chunk below this gets a buffer of its own size: many may wait for a slow reader, each in as
-/// much memory as it needs.
-pub(crate) const SMALL: usize = 4096;
+const CAPACITY: usize = MAX_CHUNK / 3 * 4 + 2048;
+/// The message about a chunk below this gets a buffer of its own size.
+const SMALL: usize = 4096;
+const HALF: usize = CAPACITY / 2;
 const TWICE: usize = 2 * CAPACITY;
 /// How many unused ones are kept, for the whole program: 1.4 MB.
 const KEPT: usize = 16;
@@ -35,11 +35,12 @@ pub(crate) fn for_chunk(size: usize) -> Vec<u8> {
     if size < SMALL { Vec::with_capacity(size / 3 * 4 + 384) } else { take() }
 }
 
-/// An empty buffer for so many bytes.
+/// An empty buffer for so many bytes. Many may wait for a slow reader, each in at most twice the
+/// memory that it needs.
 pub(crate) fn take_for(bytes: usize) -> Vec<u8> {
     match bytes {
-        0..SMALL => Vec::with_capacity(bytes),
-        SMALL..=CAPACITY => take(),
+        0..HALF => Vec::with_capacity(bytes),
+        HALF..=CAPACITY => take(),
         _ => {
             let large = lock(&UNUSED_LARGE).pop_if(|large| large.capacity() >= bytes);
             large.unwrap_or_else(|| Vec::with_capacity(bytes))

@@ -1,5 +1,5 @@
 //! The way in for the fuzz targets (`tests/fuzz`); built under `cfg(fuzzing)` alone. Whatever a
-//! request asks to run, `sys::spawn` then runs `/bin/true`.
+//! request asks to run, `sys::spawn` then runs `/bin/true`, and whatever host it names is this one.
 
 use std::fs::File;
 use std::io::Write;

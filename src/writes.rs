@@ -82,11 +82,25 @@ impl<O: Order> Writes<O> {
         reply(Err(error));
     }
 
-    /// Writes what fits, and answers the writes that are whole.
+    /// Writes what fits, and then answers the writes that are whole: all at once, because an answer
+    /// wakes whoever sends it.
     ///
     /// # Errors
     /// Those of the destination but `EAGAIN`; what waits is still there.
     pub(crate) fn advance(&mut self, to: &mut impl Destination) -> io::Result<Progress> {
+        let mut made = Vec::new();
+        let progress = self.write_to(to, &mut made);
+        for write in made {
+            self.finish(write, Ok(()));
+        }
+        progress
+    }
+
+    fn write_to(
+        &mut self,
+        to: &mut impl Destination,
+        made: &mut Vec<Write>,
+    ) -> io::Result<Progress> {
         while let Some(write) = self.queue.front_mut() {
             while write.written < write.bytes.len() {
                 match to.write(&write.bytes[write.written..]) {
@@ -97,10 +111,10 @@ impl<O: Order> Writes<O> {
                     Err(error) => return Err(error),
                 }
             }
-            let mut ended = false;
+            let mut progress = Progress::Open;
             if write.eof {
                 match to.end()? {
-                    End::Ended => ended = true,
+                    End::Ended => progress = Progress::Ended,
                     End::By(bytes) => {
                         // More bytes of this write, so that a full terminal is waited for.
                         (write.bytes, write.written, write.eof) = (bytes, 0, false);
@@ -108,11 +122,9 @@ impl<O: Order> Writes<O> {
                     }
                 }
             }
-            if let Some(write) = self.queue.pop_front() {
-                self.finish(write, Ok(()));
-            }
-            if ended {
-                return Ok(Progress::Ended);
+            made.extend(self.queue.pop_front());
+            if progress == Progress::Ended {
+                return Ok(progress);
             }
         }
         Ok(Progress::Open)

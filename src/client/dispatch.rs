@@ -165,11 +165,7 @@ impl Dispatch {
 
     fn receive(&self, text: &str) {
         if let Some(chunk) = chunk::parse_chunk(text) {
-            // Many small chunks may wait for a slow reader: each in as much memory as it needs.
-            let mut bytes = match chunk.chunk.len() {
-                0..buffers::SMALL => Vec::new(),
-                _ => buffers::take(),
-            };
+            let mut bytes = buffers::take_for(chunk.chunk.len());
             if decode_onto(chunk.chunk, &mut bytes) {
                 return match chunk.method {
                     method::DATA => self.net_event(chunk.id, net::Incoming::Data(bytes)),

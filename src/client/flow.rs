@@ -57,11 +57,16 @@ impl Pipeline {
     }
 
     fn push(&mut self, begin: impl FnOnce() -> Result<Answer<Empty>>) -> Result<()> {
+        if self.in_flight.len() >= Self::IN_FLIGHT
+            && let Some(middle) = self.in_flight.remove(Self::IN_FLIGHT / 2)
+        {
+            // Until half of them have been answered (they are in the order sent): going on after
+            // each would wake a thread for each, at both ends.
+            middle.wait()?;
+        }
         let now = Instant::now();
         while let Some(oldest) = self.in_flight.front() {
-            if self.in_flight.len() >= Self::IN_FLIGHT {
-                oldest.wait()?;
-            } else if oldest.wait_until(now)?.is_none() {
+            if oldest.wait_until(now)?.is_none() {
                 break;
             }
             self.in_flight.pop_front();

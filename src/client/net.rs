@@ -208,3 +208,152 @@ fn begin_write(
         chunk::write_net(buffer, number, id, bytes, eof);
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::num::{NonZeroU16, NonZeroU64};
+    use std::sync::Arc;
+    use std::thread::JoinHandle;
+
+    use super::*;
+    use crate::environment::{LocalExecEnvironment, LocalOptions};
+    use crate::server::{Config, Server, Stopper};
+    use crate::sys::errno;
+    use crate::sys::poll::Waker;
+    use crate::transport::http::Access;
+
+    /// A server on a thread of this program, ended when it is dropped.
+    struct Environment {
+        client: ExecClient,
+        stopper: Stopper,
+        thread: Option<JoinHandle<()>>,
+    }
+
+    impl Environment {
+        fn start() -> Self {
+            let config = Config {
+                access: Access::default(),
+                peer_timeout: Duration::from_secs(60),
+                max_message_bytes: 1 << 20,
+                max_processes: 4,
+                max_connections: 4,
+            };
+            let local = LocalExecEnvironment::new(LocalOptions::default()).unwrap();
+            let server = Server::bind("127.0.0.1", 0, config, local).unwrap();
+            let url = format!("ws://{}/exec", server.address().unwrap());
+            let waker = Arc::new(Waker::new().unwrap());
+            let stopper = server.stopper(&waker);
+            let thread = std::thread::Builder::new().spawn(move || server.run(&waker)).unwrap();
+            let client = ExecClient::websocket(&url, None).unwrap();
+            Self { client, stopper, thread: Some(thread) }
+        }
+
+        fn connect(&self, window: u64) -> (RemoteConnection, TcpStream) {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+            let address = listener.local_addr().unwrap();
+            let mut params = ConnectParams::tcp("127.0.0.1", port_of(&listener));
+            params.window = NonZeroU64::new(window);
+            let connection = self.client.connect(&params).unwrap();
+            assert_eq!(connection.remote_address(), Path::new(&address.to_string()));
+            let (far, _) = listener.accept().unwrap();
+            far.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            (connection, far)
+        }
+    }
+
+    impl Drop for Environment {
+        fn drop(&mut self) {
+            self.client.close();
+            self.stopper.stop();
+            self.thread.take().unwrap().join().unwrap();
+        }
+    }
+
+    fn port_of(listener: &TcpListener) -> NonZeroU16 {
+        NonZeroU16::new(listener.local_addr().unwrap().port()).unwrap()
+    }
+
+    /// All data up to their end.
+    fn read_to_end(connection: &mut RemoteConnection) -> Vec<u8> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let mut all = Vec::new();
+        loop {
+            match connection.next(Some(deadline)).unwrap() {
+                Some(ConnectionEvent::Data(bytes)) => all.extend_from_slice(bytes),
+                Some(ConnectionEvent::Eof) => return all,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn much_passes_both_ways_and_each_half_ends_by_itself() {
+        let environment = Environment::start();
+        // Smaller than what comes: only acknowledgements keep it going.
+        let (mut connection, mut far) = environment.connect(50_000);
+        let sent: Vec<u8> = (0..251).cycle().take(1_000_000).collect();
+        let echo = move || {
+            let mut all = Vec::new();
+            far.read_to_end(&mut all).unwrap();
+            far.write_all(&all).unwrap();
+        };
+        let echo = std::thread::Builder::new().spawn(echo).unwrap();
+        let mut writer = connection.writer();
+        sent.chunks(100_000).for_each(|part| writer.write(part).unwrap());
+        writer.finish().unwrap();
+        assert!(read_to_end(&mut connection) == sent, "the bytes differ");
+        echo.join().unwrap();
+        let last = connection.next(None).unwrap();
+        assert!(matches!(last, Some(ConnectionEvent::Closed(None))), "{last:?}");
+        assert!(!connection.close().unwrap());
+        let late = connection.writer().write(b"late");
+        late.and_then(|()| connection.writer().finish()).unwrap_err();
+    }
+
+    #[test]
+    fn a_failure_is_told_by_its_errno() {
+        let environment = Environment::start();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let params = ConnectParams::tcp("localhost", port_of(&listener));
+        drop(listener);
+        for _ in 0..2 {
+            // The second time its id is free.
+            let Err(error) = environment.client.connect(&params) else { panic!("connected") };
+            assert!(error.message().contains("refused"), "{error}");
+        }
+        let path = WirePath::try_from(Path::new("/nope/nope").to_owned()).unwrap();
+        let Err(error) = environment.client.connect(&ConnectParams::unix(path)) else {
+            panic!("connected")
+        };
+        assert_eq!(*error.kind(), ErrorKind::Os(errno::ENOENT), "{error}");
+    }
+
+    #[test]
+    fn dropping_it_closes_it_and_closing_it_gives_up_what_waits() {
+        let environment = Environment::start();
+        let (connection, mut far) = environment.connect(1000);
+        drop(connection);
+        assert_eq!(far.read(&mut [0; 8]).unwrap(), 0);
+        let (mut connection, mut far) = environment.connect(1000);
+        assert!(connection.next(Some(Instant::now())).unwrap().is_none());
+        assert!(connection.close().unwrap());
+        let last = connection.next(None).unwrap();
+        assert!(matches!(last, Some(ConnectionEvent::Closed(None))), "{last:?}");
+        assert_eq!(far.read(&mut [0; 8]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_lost_environment_ends_its_connections() {
+        let environment = Environment::start();
+        let (mut connection, far) = environment.connect(1000);
+        far.shutdown(Shutdown::Write).unwrap();
+        assert!(read_to_end(&mut connection).is_empty());
+        environment.client.close();
+        let error = connection.next(None).unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::ConnectionLost, "{error}");
+        let error = connection.writer().write(b"x").unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::ConnectionLost, "{error}");
+    }
+}

@@ -19,6 +19,8 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 /// which nobody else should be asked for (RFC 6761) and which is not in the /etc/hosts of a
 /// machine that has none.
 pub(super) fn known(host: &str, port: u16) -> Option<Vec<SocketAddr>> {
+    // A fuzzer speaks to nobody.
+    let host = if cfg!(fuzzing) { "localhost" } else { host };
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse::<IpAddr>() {
         return Some(vec![SocketAddr::new(address, port)]);
@@ -112,7 +114,7 @@ pub(super) fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 mod tests {
     use super::*;
 
-    fn shown(addresses: Vec<SocketAddr>) -> String {
+    fn shown(addresses: &[SocketAddr]) -> String {
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         addresses.join(" ")
     }
@@ -129,7 +131,7 @@ mod tests {
             ("LocalHost.", "[::1]:80 127.0.0.1:80"),
             ("a.localhost", "[::1]:80 127.0.0.1:80"),
         ] {
-            assert_eq!(known(host, 80).map(shown).as_deref(), Some(addresses), "{host}");
+            assert_eq!(known(host, 80).as_deref().map(shown).as_deref(), Some(addresses), "{host}");
         }
         for host in ["example.org", "notlocalhost", "localhost.example", "127.1", ""] {
             assert_eq!(known(host, 80), None, "{host}");
@@ -144,7 +146,7 @@ mod tests {
             ("1.1.1.1:1 1.1.1.1:1 2.2.2.2:1 [::1]:1", "1.1.1.1:1 [::1]:1 2.2.2.2:1"),
             ("1.1.1.1:1", "1.1.1.1:1"),
         ] {
-            assert_eq!(shown(interleaved(parse(given))), tried);
+            assert_eq!(shown(&interleaved(parse(given))), tried);
         }
         assert_eq!(interleaved(Vec::new()), []);
     }

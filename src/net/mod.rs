@@ -54,6 +54,14 @@ pub(crate) struct Terms {
     pub(crate) window: Option<u64>,
 }
 
+/// What a connection that could not be made has left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remains {
+    Nothing,
+    /// A look-up that cannot be stopped; the sink is kept for as long as it runs.
+    Lookup,
+}
+
 /// Where a connection's events go. They come from the connection's own thread, in order.
 pub(crate) trait Sink: Send + 'static {
     /// Whoever asked for it to be closed, and waits to be told that it is.
@@ -63,7 +71,7 @@ pub(crate) trait Sink: Send + 'static {
     fn connected(&mut self, remote: WirePath);
 
     /// It could not be made, or was closed before it was; the last event.
-    fn failed(&mut self, error: Error, closers: Vec<Self::Closer>);
+    fn failed(&mut self, error: Error, closers: Vec<Self::Closer>, remains: Remains);
 
     /// Data from the far end, taken in whole.
     fn data(&mut self, chunk: &[u8]);
@@ -95,7 +103,7 @@ pub(crate) fn start<S: Sink>(
         }
         Err(error) => {
             let error = Error::io(&error, format!("cannot connect to {endpoint}"));
-            sink.failed(error, Vec::new());
+            sink.failed(error, Vec::new(), Remains::Nothing);
             None
         }
     }

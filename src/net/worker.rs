@@ -9,7 +9,7 @@ use std::thread;
 use super::dial::{Dial, Made};
 use super::order::{Mailbox, Order, already_ended, cannot_write, closed_by_host};
 use super::socket::{self, Behind};
-use super::{Closer, Endpoint, Sink, Terms};
+use super::{Closer, Endpoint, Remains, Sink, Terms};
 use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::mailbox::Reply;
@@ -36,7 +36,7 @@ pub(super) fn start<S: Sink>(
     let what = format!("cannot make a thread for the connection to {endpoint}");
     let started = threads::run_on(sink, move |sink| run(endpoint, terms, &mailbox, sink));
     if let Err((error, Some(mut sink))) = started {
-        sink.failed(Error::io(&error, what), Vec::new());
+        sink.failed(Error::io(&error, what), Vec::new(), Remains::Nothing);
     }
 }
 
@@ -54,11 +54,12 @@ fn run<S: Sink>(endpoint: Endpoint, terms: Terms, mailbox: &Arc<Mailbox<S::Close
                 worker.finish(&mut sink);
             }
             Err(error) => {
-                worker.give_up(error, &mut sink);
+                let remains = if dial.is_looking_up() { Remains::Lookup } else { Remains::Nothing };
+                worker.give_up(error, &mut sink, remains);
                 worker.outlast(&mut dial);
             }
         },
-        Err(error) => worker.give_up(error, &mut sink),
+        Err(error) => worker.give_up(error, &mut sink, Remains::Nothing),
     }
 }
 
@@ -154,11 +155,20 @@ impl<'a, C: Closer> Worker<'a, C> {
             return;
         }
         self.window.acknowledge(self.mailbox.take_acknowledged());
-        for order in self.mailbox.take_orders() {
+        let orders = self.mailbox.take_orders();
+        let came = !orders.is_empty();
+        for order in orders {
             match order {
                 Order::Write { bytes, eof, reply } => self.take(bytes, eof, reply),
-                Order::Close(closer) => self.closers.push(closer),
+                Order::Close(closer) => {
+                    // What was sent before it gets its chance.
+                    self.advance();
+                    self.closers.push(closer);
+                }
             }
+        }
+        if came {
+            self.advance();
         }
     }
 
@@ -172,16 +182,13 @@ impl<'a, C: Closer> Worker<'a, C> {
         };
         match refusal {
             Some(error) => self.writes.refuse(bytes, reply, error),
-            None => {
-                self.writes.push(bytes, eof, reply);
-                self.advance();
-            }
+            None => self.writes.push(bytes, eof, reply),
         }
     }
 
     /// Writes what fits.
     fn advance(&mut self) {
-        let Some(socket) = &mut self.socket else { return };
+        let Some(socket) = self.socket.as_mut().filter(|_| !self.sent_all) else { return };
         match self.writes.advance(socket) {
             Ok(Progress::Open) => {}
             Ok(Progress::Ended) => self.stop_sending(&already_ended(self.mailbox.id())),
@@ -292,7 +299,12 @@ impl<'a, C: Closer> Worker<'a, C> {
 
     fn end_of_data<S: Sink<Closer = C>>(&mut self, sink: &mut S) {
         self.received_all = true;
-        sink.end_of_data();
+        // A socket whose failure a write has taken away looks as if it had ended. (EPIPE is what a
+        // write hears of a far end that had finished before it went.)
+        let pipe = ErrorKind::Os(sys::errno::EPIPE);
+        if self.failure.as_ref().is_none_or(|failure| *failure.kind() == pipe) {
+            sink.end_of_data();
+        }
     }
 
     /// The end, which takes no room, is seen with a closed window too.
@@ -323,10 +335,10 @@ impl<'a, C: Closer> Worker<'a, C> {
     }
 
     /// It was not made.
-    fn give_up<S: Sink<Closer = C>>(&mut self, error: Error, sink: &mut S) {
+    fn give_up<S: Sink<Closer = C>>(&mut self, error: Error, sink: &mut S, remains: Remains) {
         self.writes.refuse_all(&error);
         self.mailbox.close();
-        sink.failed(error, std::mem::take(&mut self.closers));
+        sink.failed(error, std::mem::take(&mut self.closers), remains);
     }
 
     /// A look-up that is still running keeps the place of its connection, so that they cannot

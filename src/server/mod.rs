@@ -13,6 +13,8 @@ mod sink;
 
 pub(crate) use connection::serve_stdio;
 pub(crate) use listener::Server;
+#[cfg(test)]
+pub(crate) use listener::Stopper;
 pub(crate) use live::wait_for_none;
 #[cfg(fuzzing)]
 pub(crate) use session::Session;

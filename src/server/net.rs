@@ -13,7 +13,7 @@ use super::session::{bytes_and_eof, reply_with};
 use crate::buffers;
 use crate::error::{Error, ErrorKind};
 use crate::log;
-use crate::net::{self, Closer, Endpoint, Sink, Terms};
+use crate::net::{self, Closer, Endpoint, Remains, Sink, Terms};
 use crate::protocol::chunk::ChunkTemplate;
 use crate::protocol::rpc;
 use crate::protocol::{
@@ -82,10 +82,11 @@ impl Connections {
             Ok(write) => write,
             Err(error) => return responder.send::<()>(&Err(error)),
         };
+        let id = &params.connection_id;
         let reply = reply_with(responder, |()| Empty {});
-        match self.registry.find(&params.connection_id) {
+        match self.registry.find(id) {
             Some(mailbox) => mailbox.give_write(bytes, eof, reply),
-            None => reply(Err(unknown(&params.connection_id))),
+            None => reply(Err(unknown(id))),
         }
     }
 
@@ -119,8 +120,8 @@ impl Connections {
     }
 }
 
-fn unknown(id: &ConnectionId) -> Error {
-    let message = format!("no connection with the id {:?} is open", id.as_str());
+fn unknown(id: &impl AsRef<str>) -> Error {
+    let message = format!("no connection with the id {:?} is open", id.as_ref());
     Error::new(ErrorKind::UnknownConnection, message)
 }
 
@@ -171,10 +172,13 @@ impl Sink for HostSink {
         }
     }
 
-    fn failed(&mut self, error: Error, closers: Vec<Responder>) {
+    fn failed(&mut self, error: Error, closers: Vec<Responder>, remains: Remains) {
         self.log("connection not made", ("why", &error));
         if let Some(place) = &mut self.place {
             place.release_id();
+        }
+        if remains == Remains::Nothing {
+            self.place = None;
         }
         if let Some(responder) = self.responder.take() {
             responder.send::<()>(&Err(error));
@@ -204,7 +208,8 @@ impl Sink for HostSink {
     fn closed(&mut self, failure: Option<Error>, closers: Vec<Responder>) {
         match &failure {
             Some(error) => self.log("connection closed", ("why", error)),
-            None => self.log("connection closed", ("why", &"both ends are done")),
+            None if closers.is_empty() => self.log("connection closed", ("why", &"both are done")),
+            None => self.log("connection closed", ("why", &method::CLOSE)),
         }
         if let Some(place) = &mut self.place {
             place.release_id();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -244,10 +244,11 @@ impl Session {
             Ok(write) => write,
             Err(error) => return responder.send::<()>(&Err(error)),
         };
+        let id = &params.process_id;
         let reply = reply_with(responder, |()| Empty {});
-        match self.registry.find(&params.process_id) {
+        match self.registry.find(id) {
             Some(mailbox) => mailbox.give_write(bytes, eof, reply),
-            None => reply(Err(unknown_process(&params.process_id))),
+            None => reply(Err(unknown_process(id))),
         }
     }
 
@@ -290,9 +291,10 @@ impl Session {
 /// Whatever it has started ends with it, also when a fault has ended the thread.
 impl Drop for Session {
     fn drop(&mut self) {
+        let deadline = Instant::now() + ENDING;
         self.connections.begin_end();
         self.end_processes();
-        self.connections.end_all(ENDING);
+        self.connections.end_all(deadline.saturating_duration_since(Instant::now()));
         self.files.stop();
     }
 }
@@ -352,7 +354,7 @@ fn number_of(signal: &SignalName) -> Result<i32> {
     number.ok_or_else(|| Error::params(format!("signal: there is no signal {shown}")))
 }
 
-fn unknown_process(id: &ProcessId) -> Error {
-    let message = format!("no process with the id {:?} is running", id.as_str());
+fn unknown_process(id: &impl AsRef<str>) -> Error {
+    let message = format!("no process with the id {:?} is running", id.as_ref());
     Error::new(ErrorKind::UnknownProcess, message)
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::check;
@@ -121,6 +122,8 @@ pub(crate) fn wait_for(
 /// Wakes a thread that waits in [`Poll::wait`]. Wakes that come before the thread has looked
 /// count as one, so they never fill up and never block.
 pub(crate) struct Waker {
+    /// A wake is on its way, so that others cost no system call.
+    woken: AtomicBool,
     receive: OwnedFd,
     /// An eventfd is its own far end; elsewhere this is a pipe.
     send: Option<OwnedFd>,
@@ -137,7 +140,8 @@ impl Waker {
         // SAFETY: eventfd takes two integers.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: the call made this descriptor and nobody else knows it.
-        Ok(Self { receive: unsafe { OwnedFd::from_raw_fd(fd) }, send: None })
+        let receive = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { woken: AtomicBool::new(false), receive, send: None })
     }
 
     /// A new, unwoken waker.
@@ -146,18 +150,28 @@ impl Waker {
         let (receive, send) = super::fd::pipe()?;
         super::fd::set_nonblocking(receive.as_fd())?;
         super::fd::set_nonblocking(send.as_fd())?;
-        Ok(Self { receive, send: Some(send) })
+        Ok(Self { woken: AtomicBool::new(false), receive, send: Some(send) })
     }
 
     /// Wakes the waiting thread, or the next wait if there is none.
     pub(crate) fn wake(&self) {
+        if self.woken.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let one = 1_u64.to_ne_bytes();
         // A full pipe or counter means that a wake is already on its way.
         let _ = super::fd::write(self.send.as_ref().unwrap_or(&self.receive).as_fd(), &one);
     }
 
-    /// Takes back the wakes so far.
+    /// Takes back the wakes so far. What they were for is to be looked at after this.
     pub(crate) fn reset(&self) {
+        self.drain();
+        // After the descriptor is empty: a wake from now on fills it again. And one that came just
+        // before and did not has happened before what its thread did is looked at.
+        self.woken.swap(false, Ordering::AcqRel);
+    }
+
+    fn drain(&self) {
         let mut drained = [0_u8; 64];
         let raw: RawFd = self.receive.as_raw_fd();
         loop {

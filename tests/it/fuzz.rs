@@ -2,6 +2,8 @@
 //!
 //! `TA_FUZZ_SEED=N` repeats a run, `TA_FUZZ_SECONDS=N` makes it longer.
 
+use std::net::TcpListener;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
@@ -53,7 +55,7 @@ fn seeded(body: impl FnOnce(&mut Random, Duration)) {
     drop(tell);
 }
 
-const METHODS: [&str; 10] = [
+const METHODS: [&str; 14] = [
     "initialize",
     "ping",
     "process/exec",
@@ -62,9 +64,17 @@ const METHODS: [&str; 10] = [
     "process/kill",
     "process/resize",
     "process/ack",
+    "net/connect",
+    "net/write",
+    "net/close",
+    "net/ack",
     "process/nope",
     "",
 ];
+
+/// Whom the server connects to: nobody who would mind.
+static FAR_END: LazyLock<TcpListener> =
+    LazyLock::new(|| TcpListener::bind(("127.0.0.1", 0)).unwrap());
 
 /// Nothing here can harm the machine that runs the tests.
 const COMMANDS: [&str; 4] = ["true", "echo hi", "cat", "sleep 0.01"];
@@ -114,8 +124,13 @@ fn value(random: &mut Random, depth: usize) -> Value {
 
 /// Params that are right, or nearly.
 fn params(random: &mut Random, method: &str) -> Value {
-    let mut params = json!({"processId": random.pick(&IDS)});
+    let mut params = json!({"processId": random.pick(&IDS), "connectionId": random.pick(&IDS)});
     match method {
+        "net/connect" if random.one_in(4) => params["path"] = json!("/no/such/socket"),
+        "net/connect" => {
+            params["host"] = json!(random.pick(&["127.0.0.1", "localhost", "::1"]));
+            params["port"] = json!(FAR_END.local_addr().unwrap().port());
+        }
         "process/exec" => params["command"] = json!(random.pick(&COMMANDS)),
         "process/spawn" => {
             params["command"] = json!(random.pick(&PROGRAMS));
@@ -123,9 +138,11 @@ fn params(random: &mut Random, method: &str) -> Value {
                 params["pty"] = json!({"cols": 1 + random.below(200), "rows": 1});
             }
         }
-        "process/write" => params["chunk"] = json!(random.pick(&["", "aGkK", "AA=="])),
+        "process/write" | "net/write" => {
+            params["chunk"] = json!(random.pick(&["", "aGkK", "AA=="]))
+        }
         "process/resize" => params["cols"] = json!(80),
-        "process/ack" => params["bytes"] = json!(random.next() >> random.below(64)),
+        "process/ack" | "net/ack" => params["bytes"] = json!(random.next() >> random.below(64)),
         _ => (),
     }
     for _ in 0..random.below(3) {

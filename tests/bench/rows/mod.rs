@@ -2,6 +2,7 @@
 
 mod crowd;
 mod files;
+mod forward;
 mod idle;
 mod latency;
 mod output;
@@ -32,6 +33,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("list", files::list),
     ("ping", round_trip::ping),
     ("throughput", throughput::throughput),
+    ("forward", forward::forward),
 ];
 
 /// Measures; what fails is a row that says so.

@@ -158,6 +158,7 @@ fn a_reset_that_a_write_hears_of_is_not_lost() {
         let error = peer.await_closed(&connection).expect("an error");
         assert_eq!(error.data_code(), "ECONNRESET", "{error:?}");
         assert_eq!(peer.link(&connection).data, pattern(1500));
+        assert!(!peer.link(&connection).ended, "a reset is no end of data");
     });
 }
 

@@ -32,11 +32,6 @@ impl Peer {
     }
 
     #[track_caller]
-    pub(crate) fn connect_tcp(&mut self, port: u16) -> String {
-        self.connect_to(json!({"host": "127.0.0.1", "port": port})).0
-    }
-
-    #[track_caller]
     pub(crate) fn connect_error(&mut self, params: Value) -> RpcError {
         let (id, _) = self.begin_connect(params);
         match self.answer_within(&id, 2 * DEADLINE) {
