@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{bytes, content, from_to, merged, mkdir, names, noise, path, version, wire};
-use crate::support::{DEADLINE, Peer, Server, Setup, TempDir, describe, over_both, procfs};
+use crate::support::{DEADLINE, Peer, Server, Setup, TempDir, describe, lacks, over_both, procfs};
 
 #[test]
 fn requests_sent_without_waiting_take_effect_in_the_order_sent() {
@@ -189,6 +189,35 @@ fn at_the_end_of_stdin_what_was_received_is_finished_and_answered() {
         assert!(std::fs::read(dir.join(&format!("{n}"))).unwrap() == noise(20_000, n));
     }
     assert_eq!(names(dir.path()).len(), 51);
+}
+
+/// A link of 2 MB/s. What is still on its way after a second is no less an answer.
+#[test]
+fn at_the_end_of_stdin_a_host_that_reads_slowly_gets_every_answer() {
+    const NAME: &str = "at_the_end_of_stdin_a_host_that_reads_slowly_gets_every_answer";
+    const SLOWLY: &str = "import os, time
+while chunk := os.read(0, 1 << 16):
+    while chunk:
+        chunk = chunk[os.write(1, chunk):]
+    time.sleep(0.03)
+";
+    if lacks(NAME, "python3") {
+        return;
+    }
+    let pipeline = "\"$0\" \"$@\" | exec python3 -c \"$SLOWLY\"";
+    let setup = Setup::new().under(&["sh", "-c", pipeline]).env("SLOWLY", SLOWLY);
+    let mut peer = setup.stdio();
+    let dir = TempDir::new();
+    let big = dir.write("big", noise(4 << 20, 1));
+    let ids: Vec<_> = (0..2).map(|_| peer.request("fs/readFile", &path(&big))).collect();
+    let last = peer.request("fs/writeFile", &content(dir.join("last"), "x"));
+    peer.hang_up();
+    peer.closed(Duration::from_secs(30));
+    for id in ids {
+        assert!(peer.has_answer(&id), "a read is not answered");
+        assert!(bytes(&peer.answer(&id).unwrap()) == noise(4 << 20, 1));
+    }
+    assert!(peer.has_answer(&last), "the write is not answered");
 }
 
 /// Reads more than any pipe or socket holds, and takes none of it until the end.
