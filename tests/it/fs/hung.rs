@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{AT_ONCE, content, from_to, path, read, write};
 use crate::support::{
-    DEADLINE, Peer, Setup, TempDir, Victim, describe, eventually, lacks, procfs, skipped, sys,
+    DEADLINE, Peer, Setup, TempDir, Victim, eventually, lacks, procfs, skipped, sys,
 };
 
 /// Mounts a FUSE file system, answers the first request, which is the kernel's own, and then
@@ -39,18 +39,18 @@ os._exit(0)
 
 /// How long a read and a write elsewhere may take behind a change that hangs.
 const READ: Duration = Duration::from_secs(5);
-const WRITE: Duration = Duration::from_secs(8);
+pub(super) const WRITE: Duration = Duration::from_secs(8);
 
 /// A directory in which `hung` is such a file system, for who is in the mount namespace of its
 /// server. When that is dropped, all that hangs is woken.
-struct Hung {
-    dir: TempDir,
+pub(super) struct Hung {
+    pub(super) dir: TempDir,
     server: Child,
 }
 
 impl Hung {
     /// `None` where the machine has no such thing.
-    fn mount(test: &str, kind: &str) -> Option<Self> {
+    pub(super) fn mount(test: &str, kind: &str) -> Option<Self> {
         if lacks(test, "python3") || lacks(test, "unshare") || lacks(test, "nsenter") {
             return None;
         }
@@ -76,18 +76,18 @@ impl Hung {
     }
 
     /// A server of ours that sees the mount.
-    fn setup(&self) -> Setup {
+    pub(super) fn setup(&self) -> Setup {
         let pid = self.server.id().to_string();
         let setup = Setup::new().args(["--cwd", self.dir.path().to_str().unwrap()]);
         setup.under(&["nsenter", "-t", &pid, "-m", "--"])
     }
 
-    fn inside(&self, name: &str) -> PathBuf {
+    pub(super) fn inside(&self, name: &str) -> PathBuf {
         self.dir.join("hung").join(name)
     }
 
     /// Ends the file system: whoever waits for it gets an error.
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
@@ -100,7 +100,7 @@ impl Drop for Hung {
 }
 
 /// One request of each kind that will hang.
-fn hang(peer: &mut Peer, hung: &Hung, name: &str) -> Vec<String> {
+pub(super) fn hang(peer: &mut Peer, hung: &Hung, name: &str) -> Vec<String> {
     let file = hung.inside(name);
     vec![
         peer.request("fs/readFile", &path(&file)),
@@ -112,7 +112,7 @@ fn hang(peer: &mut Peer, hung: &Hung, name: &str) -> Vec<String> {
 
 /// Shows that they hang.
 #[track_caller]
-fn assert_hanging(peer: &mut Peer, ids: &[String]) {
+pub(super) fn assert_hanging(peer: &mut Peer, ids: &[String]) {
     peer.pump(Duration::from_millis(300));
     for id in ids {
         assert!(!peer.has_answer(id), "{id} does not hang");
@@ -129,7 +129,7 @@ fn at_once<T>(what: &str, limit: Duration, action: impl FnOnce() -> T) -> T {
 
 /// Everything that does not touch the hung file system.
 #[track_caller]
-fn all_else_works(peer: &mut Peer, dir: &TempDir, name: &str) {
+pub(super) fn all_else_works(peer: &mut Peer, dir: &TempDir, name: &str) {
     at_once("ping", AT_ONCE, || peer.ping());
     at_once("exec", AT_ONCE, || peer.sh("true").assert_success());
     let victim = Victim::new();
@@ -187,35 +187,6 @@ fn a_silent_file_system_blocks_only_what_touches_it() {
 fn a_hundred_requests_that_hang_block_nothing_else() {
     // So many of each of four kinds.
     only_what_touches_it_hangs("a_hundred_requests_that_hang_block_nothing_else", "stopped", 25);
-}
-
-/// They cost a thread each, so there is a limit; it is this connection's alone.
-#[test]
-fn more_requests_than_may_hang_are_no_matter_of_another_connections() {
-    const NAME: &str = "more_requests_than_may_hang_are_no_matter_of_another_connections";
-    let Some(hung) = Hung::mount(NAME, "stopped") else { return };
-    let server = hung.setup().listen();
-    let mut peer = server.connect();
-    let mut other = server.connect();
-    let mut hung = hung;
-    let pid = other.server_pid();
-    let file = hung.inside("f");
-    let ids: Vec<_> = (0..2000).map(|_| peer.request("fs/readFile", &path(&file))).collect();
-    peer.ping();
-    peer.sh("true").assert_success();
-    all_else_works(&mut other, &hung.dir, "other");
-    assert!(procfs::threads(pid) < 600, "{} threads", procfs::threads(pid));
-    // Nobody is left to guess: what finds no place any more is refused.
-    let elsewhere = peer.request("fs/readFile", &path("/proc/version"));
-    if let Err(error) = peer.answer_within(&elsewhere, WRITE) {
-        assert_eq!(error.data_code(), "CELL_TA_EXEC_LIMIT", "{error:?}");
-    }
-    hung.end();
-    for id in &ids {
-        let error = peer.answer_within(id, Duration::from_secs(20)).unwrap_err();
-        assert!(!error.data_code().is_empty(), "{error:?}");
-    }
-    all_else_works(&mut peer, &hung.dir, "same");
 }
 
 #[test]
@@ -280,91 +251,4 @@ fn a_connection_that_ends_while_its_requests_hang_takes_its_processes_along() {
         // One thread may be kept for the next file request of the watcher's.
         procfs::threads(pid) <= threads + 1 && procfs::descriptors(pid) <= descriptors + 1
     });
-}
-
-#[test]
-fn the_server_ends_on_sigterm_though_requests_hang() {
-    const NAME: &str = "the_server_ends_on_sigterm_though_requests_hang";
-    let Some(hung) = Hung::mount(NAME, "stopped") else { return };
-    let mut server = hung.setup().listen();
-    let mut peer = server.connect();
-    let hung = hung;
-    let ids = hang(&mut peer, &hung, "f");
-    assert_hanging(&mut peer, &ids);
-    let victim = Victim::new();
-    victim.spawn(&mut peer);
-    let since = Instant::now();
-    server.signal(libc::SIGTERM);
-    let status = server.wait(DEADLINE);
-    assert_eq!(status.code(), Some(0), "{}", describe(status));
-    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
-    victim.await_gone();
-}
-
-/// No process ends while one of its threads waits like this, not even by SIGKILL. All else does.
-#[test]
-fn on_sigterm_all_is_ended_though_requests_cannot_even_be_killed() {
-    const NAME: &str = "on_sigterm_all_is_ended_though_requests_cannot_even_be_killed";
-    let Some(hung) = Hung::mount(NAME, "silent") else { return };
-    let mut server = hung.setup().listen();
-    let mut peer = server.connect();
-    let mut hung = hung;
-    let ids = hang(&mut peer, &hung, "f");
-    assert_hanging(&mut peer, &ids);
-    let victim = Victim::new();
-    victim.spawn(&mut peer);
-    let since = Instant::now();
-    server.signal(libc::SIGTERM);
-    assert_eq!(peer.closed(Duration::from_secs(5)).code, Some(1001));
-    victim.await_gone();
-    eventually(Duration::from_secs(5), "the port is free", || {
-        std::net::TcpListener::bind(server.address).is_ok()
-    });
-    assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
-    hung.end();
-    let status = server.wait(Duration::from_secs(5));
-    assert_eq!(status.code(), Some(0), "{}", describe(status));
-}
-
-#[test]
-fn the_server_ends_with_its_stdin_though_requests_hang() {
-    const NAME: &str = "the_server_ends_with_its_stdin_though_requests_hang";
-    let Some(hung) = Hung::mount(NAME, "stopped") else { return };
-    let mut peer = hung.setup().stdio();
-    let hung = hung;
-    let ids = hang(&mut peer, &hung, "f");
-    assert_hanging(&mut peer, &ids);
-    all_else_works(&mut peer, &hung.dir, "same");
-    let last = peer.request("fs/writeFile", &content(hung.dir.join("last"), "written"));
-    let since = Instant::now();
-    peer.hang_up();
-    peer.closed(Duration::from_secs(15));
-    assert!(peer.has_answer(&last), "a write elsewhere is not answered");
-    let status = peer.pipes().wait(Duration::from_secs(15)).expect("the server ends");
-    assert_eq!(status.code(), Some(0), "{}", describe(status));
-    assert!(since.elapsed() < Duration::from_secs(15), "{:?}", since.elapsed());
-    assert_eq!(std::fs::read(hung.dir.join("last")).unwrap(), b"written");
-    for id in ids.iter().filter(|id| peer.has_answer(id)).cloned().collect::<Vec<_>>() {
-        assert!(peer.answer(&id).is_err());
-    }
-}
-
-#[test]
-fn at_the_end_of_stdin_all_else_is_answered_though_requests_cannot_even_be_killed() {
-    const NAME: &str =
-        "at_the_end_of_stdin_all_else_is_answered_though_requests_cannot_even_be_killed";
-    let Some(hung) = Hung::mount(NAME, "silent") else { return };
-    let mut peer = hung.setup().stdio();
-    let mut hung = hung;
-    let ids = hang(&mut peer, &hung, "f");
-    assert_hanging(&mut peer, &ids);
-    let last = peer.request("fs/writeFile", &content(hung.dir.join("last"), "written"));
-    let victim = Victim::new();
-    victim.spawn(&mut peer);
-    peer.hang_up();
-    assert_eq!(peer.answer_within(&last, Duration::from_secs(15)).unwrap()["size"], json!(7));
-    victim.await_gone_within(Duration::from_secs(15));
-    hung.end();
-    let status = peer.pipes().wait(Duration::from_secs(15)).expect("the server ends");
-    assert_eq!(status.code(), Some(0), "{}", describe(status));
 }

@@ -8,6 +8,8 @@ mod copy;
 mod crash;
 mod full;
 mod hung;
+mod hung_ends;
+mod hung_limits;
 mod in_place;
 mod keeps;
 mod leaks;

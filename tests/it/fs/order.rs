@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{bytes, content, from_to, merged, mkdir, names, noise, path, version, wire};
-use crate::support::{DEADLINE, Peer, Server, Setup, TempDir, describe, lacks, over_both, procfs};
+use crate::support::{
+    DEADLINE, Peer, Server, Setup, TempDir, describe, eventually, lacks, over_both, procfs,
+};
 
 #[test]
 fn requests_sent_without_waiting_take_effect_in_the_order_sent() {
@@ -189,6 +191,23 @@ fn at_the_end_of_stdin_what_was_received_is_finished_and_answered() {
         assert!(std::fs::read(dir.join(&format!("{n}"))).unwrap() == noise(20_000, n));
     }
     assert_eq!(names(dir.path()).len(), 51);
+}
+
+#[test]
+fn what_was_sent_before_a_close_frame_is_carried_out() {
+    let server = Server::start();
+    let mut peer = server.connect();
+    let dir = TempDir::new();
+    for n in 0..50 {
+        peer.request("fs/writeFile", &content(dir.join(&format!("{n}")), noise(20_000, n)));
+    }
+    peer.wire().socket().close(None).unwrap();
+    peer.closed(Duration::from_secs(15));
+    let whole = |n: u32| {
+        std::fs::read(dir.join(&format!("{n}"))).is_ok_and(|found| found == noise(20_000, n))
+    };
+    eventually(DEADLINE, "all of it is there", || (0..50).all(whole));
+    assert_eq!(names(dir.path()).len(), 50);
 }
 
 /// A link of 2 MB/s. What is still on its way after a second is no less an answer.
