@@ -57,7 +57,8 @@ pub(super) fn open(base: impl AsFd, name: &OsStr, flags: OFlags) -> io::Result<O
 /// Name and kind of all that is in an open directory, in no order.
 pub(super) fn entries(directory: BorrowedFd<'_>) -> io::Result<Vec<(Vec<u8>, Kind)>> {
     let mut found = Vec::new();
-    for entry in Dir::read_from(directory)? {
+    // (`Dir::read_from` would open it again, which takes the right to enter it.)
+    for entry in Dir::new(directory.try_clone_to_owned()?)? {
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {

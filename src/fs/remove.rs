@@ -52,6 +52,10 @@ fn remove_one(path: &Path, recursive: bool, cwd: &Path) -> Result<()> {
     let _claim = Claim::of_name(&place).map_err(fail)?;
     let stat = place.stat().map_err(fail)?.ok_or_else(|| fail(Errno::NOENT.into()))?;
     if kind(&stat) != FileType::Directory {
+        // (As paths they would be equal.)
+        if trimmed(path).as_os_str() != path.as_os_str() {
+            return Err(fail(Errno::NOTDIR.into()));
+        }
         return unlinkat(&place.directory, &place.name, AtFlags::empty())
             .map_err(|errno| fail(errno.into()));
     }

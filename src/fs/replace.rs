@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
     Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, fchmod, fchown,
-    fgetxattr, flistxattr, fsetxattr, fstat, fsync, futimens, openat,
+    fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, fsync, futimens, openat,
 };
 use rustix::io::Errno;
 
@@ -146,8 +146,14 @@ fn keep_attributes(old: &File, new: &File) -> io::Result<bool> {
         Err(Errno::NOTSUP) => return Ok(true),
         Err(errno) => return Err(errno.into()),
     };
-    for name in names.split_inclusive(|byte| *byte == 0) {
-        let Ok(name) = CStr::from_bytes_with_nul(name) else { continue };
+    // A directory's default access list gives new files one that the old one has not.
+    let own = sized(|buffer| flistxattr(new, spare_capacity(buffer)))?;
+    for name in each(&own).filter(|own| each(&names).all(|name| name != *own)) {
+        if fremovexattr(new, name).is_err() {
+            return Ok(false);
+        }
+    }
+    for name in each(&names) {
         let value = |file: &File| sized(|buffer| fgetxattr(file, name, spare_capacity(buffer)));
         let wanted = match value(old) {
             Ok(value) => value,
@@ -162,6 +168,12 @@ fn keep_attributes(old: &File, new: &File) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// The names in a list of extended attributes.
+fn each(names: &[u8]) -> impl Iterator<Item = &CStr> {
+    let names = names.split_inclusive(|byte| *byte == 0);
+    names.filter_map(|name| CStr::from_bytes_with_nul(name).ok())
 }
 
 /// Calls with a buffer that grows until it is large enough.

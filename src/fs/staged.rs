@@ -125,6 +125,13 @@ fn was_left(directory: &OwnedFd, name: &OsStr) -> bool {
     named.is_ok_and(is_same) && unlinkat(directory, name, AtFlags::empty()).is_ok()
 }
 
+/// Whether a name is exactly one that is given here.
+fn is_ours(bytes: &[u8]) -> bool {
+    let number = bytes.strip_prefix(PREFIX.as_bytes()).and_then(|rest| str::from_utf8(rest).ok());
+    let number: Option<usize> = number.and_then(|number| number.parse().ok());
+    number.is_some_and(|number| name(number).as_bytes() == bytes)
+}
+
 /// Removes all that was left in a directory.
 fn sweep(directory: &OwnedFd) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -132,7 +139,7 @@ fn sweep(directory: &OwnedFd) {
     let Ok(entries) = Dir::read_from(readable.as_fd()) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name().to_bytes();
-        if name.starts_with(PREFIX.as_bytes()) {
+        if is_ours(name) {
             was_left(directory, OsStr::from_bytes(name));
         }
     }

@@ -167,22 +167,24 @@ fn append_at(place: &Place, bytes: &[u8], terms: &Terms) -> Result<Written, Refu
         None => {
             check_version(None, terms)?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let mode = Mode::from_raw_mode(0o666);
+            // The mode that it is to have comes last: writing would take setuid from it.
+            let mode = Mode::from_raw_mode(if terms.mode.is_some() { 0o600 } else { 0o666 });
             let file = match openat(&place.directory, &place.name, flags, mode) {
                 Ok(file) => File::from(file),
                 Err(Errno::EXIST) => return Err(Refusal::Again),
                 Err(errno) => return Err(errno.into()),
             };
             let content = Claim::of_content(&fstat(&file)?);
-            let written = replace::set_mode(&file, terms.mode)
-                .map_err(Into::into)
-                .and_then(|()| in_place::extend(&file, bytes, terms, &content));
-            if written.is_err() {
+            let outcome = in_place::extend(&file, bytes, terms, &content).and_then(|appended| {
+                replace::set_mode(&file, terms.mode)?;
+                Ok(written(&file, appended.size, false)?)
+            });
+            if outcome.is_err() {
                 let _ = unlinkat(&place.directory, &place.name, AtFlags::empty());
             } else if terms.sync {
                 replace::sync_directory(place, &file)?;
             }
-            written
+            outcome
         }
         Some(FileType::RegularFile) => {
             let file = File::from(place.open(OFlags::WRONLY | OFlags::APPEND)?);

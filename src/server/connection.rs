@@ -174,6 +174,9 @@ pub(crate) fn serve_stdio(
     outbox.stop();
     // The process is about to exit; a peer that does not read cannot hold it up.
     outbox.flush(FAREWELL);
+    // Nor can a file system that hangs: a thread that waits in it may keep the process from being
+    // gone, and its descriptors with it.
+    sys::fd::close_standard_output();
     log::info("disconnected", &[("why", &describe(&end))]);
     Ok(())
 }

@@ -71,6 +71,14 @@ pub(crate) fn duplicate_standard(number: libc::c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Closes the process's own stdout: whoever reads from it sees the end although the process may
+/// not be able to exit yet.
+pub(crate) fn close_standard_output() {
+    // SAFETY: nothing in this process refers to the descriptor by a value of its own; whoever
+    // prints to it from now on gets EBADF.
+    unsafe { libc::close(1) };
+}
+
 /// Marks every inherited descriptor above 2 close-on-exec; a supervisor's listening sockets and
 /// lock files must not end up in the children.
 pub(crate) fn close_inherited_on_exec() {

@@ -1,11 +1,11 @@
 //! The order of a connection's file requests, and the threads that carry them out.
 //!
-//! What changes something waits for the changes before it; what only looks waits for them too,
-//! and looks at the same time as others. A file system that hangs would so stop everything behind
-//! it. Therefore a change that has not come to its end for some time is passed by whatever is on
-//! another file system; which one that is, is found out on the thread of the request, since
-//! finding out may hang as well. For the same reason there is no fixed number of threads: when all
-//! of them wait for something that does not come, others are started.
+//! A change waits for all before it; what only looks waits for the changes before it, and looks
+//! at the same time as others. A file system that hangs would so stop everything behind it.
+//! Therefore what has not come to its end for some time is passed by whatever is on another file
+//! system; which one that is, is found out on the thread of the request, since finding out may
+//! hang as well. For the same reason there is no fixed number of threads: when all of them wait
+//! for something that does not come, others are started.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ use crate::threads;
 /// only take turns on the processors.
 const RUNNING: usize = 4;
 /// The most threads, when those that run wait for a file system.
-const MOST_RUNNING: usize = 256;
+const MOST_RUNNING: usize = 512;
 /// After so long without an end all that run are taken to wait for a file system.
 const STALLED: Duration = Duration::from_millis(50);
-/// After so long a change may be passed by what is on another file system.
+/// After so long a request may be passed by what is on another file system.
 const LATE: Duration = Duration::from_secs(2);
 /// Answers that wait for the host to read, from which on no more are made.
 const MOST_PARKED: usize = 16;
@@ -85,7 +85,9 @@ struct Entry {
     number: u64,
     kind: Kind,
     stage: Stage,
-    since: Instant,
+    submitted: Instant,
+    /// When its stage began.
+    entered: Instant,
     /// The file systems it is on, once they are known.
     devices: Option<Vec<u64>>,
     paths: Vec<PathBuf>,
@@ -173,6 +175,7 @@ impl Queue {
     /// # Errors
     /// There is no thread and none can be made; the request is dropped.
     pub(super) fn submit(&self, job: Job) -> std::io::Result<()> {
+        let now = Instant::now();
         let mut state = lock(&self.0.state);
         let number = state.next;
         state.next += 1;
@@ -181,7 +184,8 @@ impl Queue {
             number,
             kind: job.kind,
             stage: Stage::Waiting,
-            since: Instant::now(),
+            submitted: now,
+            entered: now,
             devices: None,
             paths: job.paths,
             bytes: job.bytes,
@@ -342,7 +346,7 @@ impl State {
     fn enter(&mut self, number: u64, stage: Stage) -> Option<&mut Entry> {
         let entry = self.entry(number)?;
         entry.stage = stage;
-        entry.since = Instant::now();
+        entry.entered = Instant::now();
         Some(entry)
     }
 
@@ -364,21 +368,28 @@ impl State {
         if self.running >= RUNNING && !(stalled && self.running < MOST_RUNNING) {
             return None;
         }
-        let mut before: Vec<&Entry> = Vec::new();
+        // What is late, and may be passed; whether there is a look that is not.
+        let (mut changes, mut looks) = (Vec::new(), Vec::new());
+        let mut has_fresh_look = false;
         for entry in &self.entries {
-            if entry.stage == Stage::Waiting && !(entry.kind == Kind::Read && self.is_full()) {
-                if !before.is_empty() && entry.devices.is_none() {
+            let is_change = entry.kind == Kind::Change;
+            let is_held_up = (is_change && has_fresh_look) || (self.is_full() && entry.is_read());
+            if entry.stage == Stage::Waiting && !is_held_up {
+                let looks = if is_change { looks.as_slice() } else { &[] };
+                let mut before = changes.iter().chain(looks).peekable();
+                if before.peek().is_some() && entry.devices.is_none() {
                     return Some(Task::Locate(entry.number));
                 }
-                if before.iter().all(|change| change.lets_pass(entry)) {
+                if before.all(|earlier: &&Entry| earlier.lets_pass(entry, now)) {
                     return Some(Task::Run(entry.number));
                 }
             }
-            if entry.kind == Kind::Change {
-                if now.saturating_duration_since(entry.since) < LATE {
-                    return None;
-                }
-                before.push(entry);
+            match (is_change, now.saturating_duration_since(entry.submitted) >= LATE) {
+                // Nothing behind it may pass.
+                (true, false) => return None,
+                (true, true) => changes.push(entry),
+                (false, false) => has_fresh_look = true,
+                (false, true) => looks.push(entry),
             }
         }
         None
@@ -390,13 +401,22 @@ impl State {
 }
 
 impl Entry {
-    /// Whether what was sent after this change, which is late, may be done before it. (If nobody
-    /// knows yet where this one is, finding that out hangs: so it is not where the other one is.)
-    fn lets_pass(&self, other: &Self) -> bool {
+    fn is_read(&self) -> bool {
+        self.kind == Kind::Read
+    }
+
+    /// Whether what was sent after this request, which is late, may be done before it. (If this
+    /// one has begun and nobody knows yet where it is, finding that out hangs: so it is not where
+    /// the other one is, about which that is known.)
+    fn lets_pass(&self, other: &Self, now: Instant) -> bool {
         let Some(others) = &other.devices else { return false };
+        let hangs = || {
+            let time = now.saturating_duration_since(self.entered);
+            self.stage != Stage::Waiting && time >= STALLED
+        };
         match &self.devices {
             Some(devices) => devices.iter().all(|device| !others.contains(device)),
-            None => self.stage != Stage::Waiting,
+            None => hangs(),
         }
     }
 }
