@@ -30,6 +30,8 @@ use crate::sys::pty::Size;
 use crate::sys::signal;
 use crate::transport::{End, Event, Outbox, Source, message};
 
+/// How long a peer that has said its last word may take nothing of what it is answered.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of a connection waits for its processes to be gone.
 const ENDING: Duration = Duration::from_secs(3);
 
@@ -82,9 +84,12 @@ impl Session {
     /// of files before it closed the connection is done, unless `hurry` says that there is no time.
     pub(crate) fn run(self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> End {
         let end = self.serve(source);
+        let awaits_answers = self.outbox.has_answers() || !self.files.are_idle();
         self.end_processes();
-        if end == End::Closed {
+        // (What processes have written is nobody's concern any more.)
+        if end == End::Closed && awaits_answers {
             self.files.finish(hurry);
+            self.outbox.drain(PATIENCE, hurry);
         }
         end
     }

@@ -8,12 +8,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, TrySendError, bounded};
+use crossbeam_channel::{RecvTimeoutError, SendTimeoutError, Sender, TrySendError, bounded};
 
 use super::writer::{Framing, Target, Writer};
 use super::ws;
@@ -90,6 +90,8 @@ pub(crate) struct Outbox {
     control: Sender<Item>,
     output: Sender<Item>,
     waiters: Arc<Waiters>,
+    /// Changes whenever the peer has taken something.
+    progress: Arc<AtomicU64>,
     framing: Framing,
     is_ending: Arc<dyn Fn() -> bool + Send + Sync>,
 }
@@ -112,8 +114,9 @@ impl Outbox {
         let (control, control_items) = crossbeam_channel::unbounded();
         let (output, output_items) = bounded(OUTPUT_LANE);
         let waiters = Arc::new(Waiters::default());
+        let progress = Arc::new(AtomicU64::new(0));
         let mut writer =
-            Writer::new(target, framing, control_items, output_items, Arc::clone(&waiters));
+            Writer::new(target, framing, control_items, output_items, &waiters, &progress);
         let write = move || {
             if writer.run().is_err() {
                 on_failure();
@@ -125,7 +128,8 @@ impl Outbox {
         };
         let thread = thread::Builder::new().name("writer".to_owned()).stack_size(256 * 1024);
         let thread = thread.spawn(write)?;
-        Ok((Self { control, output, waiters, framing, is_ending: Arc::new(is_ending) }, thread))
+        let is_ending = Arc::new(is_ending);
+        Ok((Self { control, output, waiters, progress, framing, is_ending }, thread))
     }
 
     /// Sends an answer, before any output that is not yet on its way.
@@ -170,7 +174,37 @@ impl Outbox {
     pub(crate) fn flush(&self, timeout: Duration) -> bool {
         let (sender, written) = bounded(1);
         let _ = self.control.send(Item::Barrier(sender));
-        !matches!(written.recv_timeout(timeout), Err(crossbeam_channel::RecvTimeoutError::Timeout))
+        !matches!(written.recv_timeout(timeout), Err(RecvTimeoutError::Timeout))
+    }
+
+    /// Whether answers wait to be written, long ones not counted.
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.control.is_empty()
+    }
+
+    /// Waits until all that has been sent through either lane has been written, the peer has taken
+    /// nothing for `patience`, or `hurry` says that there is no time.
+    pub(crate) fn drain(&self, patience: Duration, hurry: &dyn Fn() -> bool) {
+        const GLANCE: Duration = Duration::from_millis(100);
+        let (sender, written) = bounded(1);
+        // Whatever is in the control lane is written before an item of the output lane.
+        let mut barrier = Some(Item::Barrier(sender));
+        let (mut seen, mut since) = (self.progress.load(Ordering::Relaxed), Instant::now());
+        while since.elapsed() < patience && !hurry() {
+            if let Some(item) = barrier.take() {
+                match self.output.send_timeout(item, GLANCE) {
+                    Ok(()) => {}
+                    Err(SendTimeoutError::Timeout(item)) => barrier = Some(item),
+                    Err(SendTimeoutError::Disconnected(_)) => return,
+                }
+            } else if written.recv_timeout(GLANCE) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            let now = self.progress.load(Ordering::Relaxed);
+            if now != seen {
+                (seen, since) = (now, Instant::now());
+            }
+        }
     }
 
     /// For the connection's own thread, after each message: waits while too many answers wait to

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, select};
 
@@ -70,6 +71,8 @@ pub(super) struct Writer {
     /// Dropped when the batch has been written.
     shares: Vec<Box<dyn Send>>,
     last: bool,
+    /// Counts writes that took something.
+    progress: Arc<AtomicU64>,
 }
 
 impl Writer {
@@ -78,18 +81,20 @@ impl Writer {
         framing: Framing,
         control: Receiver<Item>,
         output: Receiver<Item>,
-        waiters: Arc<Waiters>,
+        waiters: &Arc<Waiters>,
+        progress: &Arc<AtomicU64>,
     ) -> Self {
         Self {
             target,
             framing,
             control,
             output,
-            waiters,
+            waiters: Arc::clone(waiters),
             batch: Vec::new(),
             barriers: Vec::new(),
             shares: Vec::new(),
             last: false,
+            progress: Arc::clone(progress),
         }
     }
 
@@ -101,7 +106,7 @@ impl Writer {
     /// Writes until it is told to stop, or a write fails.
     pub(super) fn run(&mut self) -> io::Result<()> {
         while self.collect() {
-            write_all(self.target.as_mut(), &self.batch)?;
+            write_all(self.target.as_mut(), &self.batch, &self.progress)?;
             for (buffer, _) in self.batch.drain(..) {
                 buffers::give(buffer);
             }
@@ -197,7 +202,11 @@ impl Framing {
 
 /// Writes all frames with as few calls as it takes, and waits where the stream, which may have
 /// been made non-blocking by whoever shares it, has no room.
-fn write_all(target: &mut dyn Target, batch: &[(Vec<u8>, usize)]) -> io::Result<()> {
+fn write_all(
+    target: &mut dyn Target,
+    batch: &[(Vec<u8>, usize)],
+    progress: &AtomicU64,
+) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> =
         batch.iter().map(|(buffer, start)| IoSlice::new(&buffer[*start..])).collect();
     let mut slices = slices.as_mut_slice();
@@ -206,7 +215,10 @@ fn write_all(target: &mut dyn Target, batch: &[(Vec<u8>, usize)]) -> io::Result<
     while !slices.is_empty() {
         match target.write_vectored(slices) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => IoSlice::advance_slices(&mut slices, count),
+            Ok(count) => {
+                IoSlice::advance_slices(&mut slices, count);
+                progress.fetch_add(1, Ordering::Relaxed);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 wait_for(target.as_fd(), Interest::Write, None)?;

@@ -46,6 +46,11 @@ impl Budget {
         Some(self.give(&mut state, bytes))
     }
 
+    /// Whether nothing of it is taken.
+    pub(super) fn is_whole(&self) -> bool {
+        lock(&self.state).taken == 0
+    }
+
     fn give(self: &Arc<Self>, state: &mut State, bytes: usize) -> Share {
         state.taken += bytes;
         Share { budget: Arc::clone(self), bytes }

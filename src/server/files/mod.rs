@@ -143,6 +143,11 @@ impl Files {
         });
     }
 
+    /// Whether all has been done, and all long answers have been written.
+    pub(super) fn are_idle(&self) -> bool {
+        self.queue.is_empty() && self.answers.budget.is_whole()
+    }
+
     /// The peer has said all it had to say: that is done and answered. `hurry` tells that there is
     /// no time for it any more.
     pub(super) fn finish(&self, hurry: &dyn Fn() -> bool) {

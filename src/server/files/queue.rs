@@ -157,6 +157,11 @@ impl Queue {
         Self(Arc::default())
     }
 
+    /// Whether all has been done.
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.0.state).entries.is_empty()
+    }
+
     /// Whether one more request can be taken that carries so much content. Only the thread that
     /// submits them may ask.
     ///
