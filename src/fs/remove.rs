@@ -42,10 +42,8 @@ fn remove_one(path: &Path, recursive: bool, cwd: &Path) -> Result<()> {
     let fail = |error: io::Error| refused(&error, "remove", path);
     let place = match Place::of(trimmed(path)) {
         Ok(place) => place,
-        // `.`, `..` and what ends in one of them: only the real name of it can be removed.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::ISDIR) => {
-            let real = super::realpath(path)?;
-            Place::of(&real).map_err(|_| protected(path))?
+            return Err(unnamed(path, cwd));
         }
         Err(error) => return Err(fail(error)),
     };
@@ -73,6 +71,21 @@ fn remove_one(path: &Path, recursive: bool, cwd: &Path) -> Result<()> {
 fn protected(path: &Path) -> Error {
     let why = "the server works there (it is /, the server's cwd, or a directory above it)";
     refused_as(Errno::PERM.raw_os_error(), "remove", path, why)
+}
+
+/// `/`, and what ends in `.` or `..`: it has no name that could be removed.
+fn unnamed(path: &Path, cwd: &Path) -> Error {
+    let directory = match pass(CWD, path).and_then(|directory| Ok(fstat(&directory)?)) {
+        Ok(directory) => Identity::of(&directory),
+        Err(error) => return refused(&error, "remove", path),
+    };
+    match Spared::new(cwd) {
+        Ok(spared) if spared.contains(&directory) => protected(path),
+        _ => {
+            let why = "a path that ends in . or .. names no entry of a directory";
+            refused_as(Errno::INVAL.raw_os_error(), "remove", path, why)
+        }
+    }
 }
 
 /// What is never removed: the working directory and those above it, under whatever name.

@@ -199,7 +199,10 @@ impl Files {
         responder: Responder,
         run: impl FnOnce(&Turn, Responder) + Send + 'static,
     ) {
-        let run = Box::new(move |turn: &Turn| run(turn, responder));
+        let run = Box::new(move |turn: Result<&Turn>| match turn {
+            Ok(turn) => run(turn, responder),
+            Err(error) => responder.send::<()>(&Err(error)),
+        });
         // Without a thread the request is dropped, and so answered.
         let _ = self.queue.submit(Job { kind, paths, bytes, run });
     }

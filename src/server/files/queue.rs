@@ -43,7 +43,8 @@ pub(super) enum Kind {
     Change,
 }
 
-type Work = Box<dyn FnOnce(&Turn) + Send>;
+/// Is called when the turn has come, or with the reason why it never will.
+type Work = Box<dyn FnOnce(Result<&Turn>) + Send>;
 
 /// A request to carry out.
 pub(super) struct Job {
@@ -79,6 +80,8 @@ struct State {
     /// When something came to its end last.
     progress: Instant,
     held: usize,
+    /// The connection has ended.
+    ended: bool,
 }
 
 struct Entry {
@@ -120,8 +123,14 @@ impl Default for State {
             watched: false,
             progress: Instant::now(),
             held: 0,
+            ended: false,
         }
     }
+}
+
+fn too_many_hang() -> Error {
+    let message = format!("{MOST_RUNNING} file requests of this connection hang already");
+    Error::new(ErrorKind::Limit, message)
 }
 
 /// A request's hold on its thread.
@@ -163,11 +172,7 @@ impl Queue {
             );
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        if state.running >= MOST_RUNNING && state.progress.elapsed() >= LATE {
-            let message = format!("{MOST_RUNNING} file requests hang already");
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
-        Ok(())
+        if state.is_stuck() { Err(too_many_hang()) } else { Ok(()) }
     }
 
     /// Takes a request. It is carried out when its turn comes.
@@ -226,10 +231,9 @@ impl Queue {
     pub(super) fn stop(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let mut state = lock(&self.0.state);
-        let entries = std::mem::take(&mut state.entries);
-        let (begun, dropped): (Vec<_>, Vec<_>) =
-            entries.into_iter().partition(|entry| entry.stage == Stage::Running);
-        state.entries = begun.into();
+        // What finds out where it is will find out that it is not wanted any more.
+        let dropped = state.take_waiting();
+        state.ended = true;
         drop(state);
         drop(dropped);
         let mut state = lock(&self.0.state);
@@ -260,6 +264,11 @@ impl Shared {
                 state = self.perform(task, state);
             } else if state.watched || !state.is_anything_waiting() {
                 return;
+            } else if state.is_stuck() {
+                let refused = state.take_waiting();
+                drop(state);
+                refused.into_iter().for_each(|run| run(Err(too_many_hang())));
+                state = lock(&self.state);
             } else {
                 state.watched = true;
                 // The condition variable hands the lock back while it waits.
@@ -293,13 +302,17 @@ impl Shared {
                 entry.devices = devices;
             }
             let _done = Done { shared: self, number };
-            run(&Turn(Arc::clone(self)));
+            run(Ok(&Turn(Arc::clone(self))));
         } else {
             let mut state = lock(&self.state);
             state.running -= 1;
             if let Some(entry) = state.enter(number, Stage::Waiting) {
                 (entry.devices, entry.paths) = (devices, paths);
             }
+            let unwanted = if state.ended { state.take_waiting() } else { Vec::new() };
+            drop(state);
+            drop(unwanted);
+            self.done.notify_all();
         }
         lock(&self.state)
     }
@@ -356,6 +369,21 @@ impl State {
         let entry = self.entries.remove(place)?;
         self.held -= entry.bytes;
         Some(entry)
+    }
+
+    /// All threads that there may be wait for a file system, and have for some time.
+    fn is_stuck(&self) -> bool {
+        self.running >= MOST_RUNNING && self.progress.elapsed() >= LATE
+    }
+
+    /// Takes out all that has not begun.
+    fn take_waiting(&mut self) -> Vec<Work> {
+        let entries = std::mem::take(&mut self.entries);
+        let (waiting, begun): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| entry.stage == Stage::Waiting);
+        self.entries = begun.into();
+        self.held = self.entries.iter().map(|entry| entry.bytes).sum();
+        waiting.into_iter().filter_map(|entry| entry.run).collect()
     }
 
     fn is_anything_waiting(&self) -> bool {
