@@ -1,8 +1,10 @@
 //! A file system whose server has stopped: what touches it hangs, and nothing else does.
 
+use std::cell::RefCell;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -45,7 +47,7 @@ pub(super) const WRITE: Duration = Duration::from_secs(8);
 /// server. When that is dropped, all that hangs is woken.
 pub(super) struct Hung {
     pub(super) dir: TempDir,
-    server: Child,
+    server: Rc<RefCell<Child>>,
 }
 
 impl Hung {
@@ -70,14 +72,14 @@ impl Hung {
             .unwrap();
         let mut line = String::new();
         BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let mounted = Self { dir, server };
+        let mounted = Self { dir, server: Rc::new(RefCell::new(server)) };
         assert_eq!(line, "mounted\n");
         Some(mounted)
     }
 
     /// A server of ours that sees the mount.
     pub(super) fn setup(&self) -> Setup {
-        let pid = self.server.id().to_string();
+        let pid = self.server.borrow().id().to_string();
         let setup = Setup::new().args(["--cwd", self.dir.path().to_str().unwrap()]);
         setup.under(&["nsenter", "-t", &pid, "-m", "--"])
     }
@@ -87,15 +89,31 @@ impl Hung {
     }
 
     /// Ends the file system: whoever waits for it gets an error.
-    pub(super) fn end(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
+    pub(super) fn end(&self) {
+        drop(self.woken_first());
+    }
+
+    /// To be held after the servers and peers, so that it is dropped before them, whatever happens:
+    /// no server ends while its requests hang.
+    pub(super) fn woken_first(&self) -> Woken {
+        Woken(Rc::clone(&self.server))
     }
 }
 
 impl Drop for Hung {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Ends the file system when it is dropped.
+pub(super) struct Woken(Rc<RefCell<Child>>);
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        let mut server = self.0.borrow_mut();
+        let _ = server.kill();
+        let _ = server.wait();
     }
 }
 
@@ -150,8 +168,7 @@ fn only_what_touches_it_hangs(test: &str, kind: &str, count: usize) {
     let mut server = hung.setup().listen();
     let mut peer = server.connect();
     let mut other = server.connect();
-    // Dropped first, whatever happens: it wakes who hangs, and no server ends before.
-    let mut hung = hung;
+    let _woken = hung.woken_first();
     let mut ids = Vec::new();
     for n in 0..count {
         ids.extend(hang(&mut peer, &hung, &format!("f{n}")));
@@ -195,7 +212,7 @@ fn a_change_that_hangs_makes_other_changes_wait_for_a_moment_only() {
     let Some(hung) = Hung::mount(NAME, "stopped") else { return };
     let server = hung.setup().listen();
     let mut peer = server.connect();
-    let hung = hung;
+    let _woken = hung.woken_first();
     let from = hung.dir.write("from", "x");
     let ids = [
         peer.request("fs/copy", &from_to(&from, hung.inside("to"))),
@@ -215,7 +232,7 @@ fn a_link_into_a_hung_file_system_hangs_alone() {
     let Some(hung) = Hung::mount(NAME, "stopped") else { return };
     let server = hung.setup().listen();
     let mut peer = server.connect();
-    let hung = hung;
+    let _woken = hung.woken_first();
     super::symlink("hung/f", hung.dir.join("link"));
     let ids = [
         peer.request("fs/writeFile", &content("link", "x")),
@@ -234,7 +251,7 @@ fn a_connection_that_ends_while_its_requests_hang_takes_its_processes_along() {
     let Some(hung) = Hung::mount(NAME, "stopped") else { return };
     let server = hung.setup().listen();
     let mut watcher = server.connect();
-    let mut hung = hung;
+    let _woken = hung.woken_first();
     let pid = watcher.server_pid();
     let before = procfs::settled(pid);
     let mut peer = server.connect();

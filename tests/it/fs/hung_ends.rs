@@ -14,7 +14,7 @@ fn the_server_ends_on_sigterm_though_requests_hang() {
     let Some(hung) = Hung::mount(NAME, "stopped") else { return };
     let mut server = hung.setup().listen();
     let mut peer = server.connect();
-    let hung = hung;
+    let _woken = hung.woken_first();
     let ids = hang(&mut peer, &hung, "f");
     assert_hanging(&mut peer, &ids);
     let victim = Victim::new();
@@ -34,7 +34,7 @@ fn on_sigterm_all_is_ended_though_requests_cannot_even_be_killed() {
     let Some(hung) = Hung::mount(NAME, "silent") else { return };
     let mut server = hung.setup().listen();
     let mut peer = server.connect();
-    let mut hung = hung;
+    let _woken = hung.woken_first();
     let ids = hang(&mut peer, &hung, "f");
     assert_hanging(&mut peer, &ids);
     let victim = Victim::new();
@@ -57,7 +57,7 @@ fn the_server_ends_with_its_stdin_though_requests_hang() {
     const NAME: &str = "the_server_ends_with_its_stdin_though_requests_hang";
     let Some(hung) = Hung::mount(NAME, "stopped") else { return };
     let mut peer = hung.setup().stdio();
-    let hung = hung;
+    let _woken = hung.woken_first();
     let ids = hang(&mut peer, &hung, "f");
     assert_hanging(&mut peer, &ids);
     all_else_works(&mut peer, &hung.dir, "same");
@@ -81,7 +81,7 @@ fn at_the_end_of_stdin_all_else_is_answered_though_requests_cannot_even_be_kille
         "at_the_end_of_stdin_all_else_is_answered_though_requests_cannot_even_be_killed";
     let Some(hung) = Hung::mount(NAME, "silent") else { return };
     let mut peer = hung.setup().stdio();
-    let mut hung = hung;
+    let _woken = hung.woken_first();
     let ids = hang(&mut peer, &hung, "f");
     assert_hanging(&mut peer, &ids);
     let last = peer.request("fs/writeFile", &content(hung.dir.join("last"), "written"));

@@ -18,7 +18,7 @@ fn more_requests_than_may_hang_are_no_matter_of_another_connections() {
     let server = hung.setup().listen();
     let mut peer = server.connect();
     let mut other = server.connect();
-    let mut hung = hung;
+    let _woken = hung.woken_first();
     let pid = other.server_pid();
     let file = hung.inside("f");
     let ids: Vec<_> = (0..2000).map(|_| peer.request("fs/readFile", &path(&file))).collect();
@@ -48,7 +48,7 @@ fn content_that_waits_for_a_change_that_hangs_is_bounded() {
     let Some(hung) = Hung::mount(NAME, "stopped") else { return };
     let server = hung.setup().listen();
     let mut peer = server.connect();
-    let hung = hung;
+    let _woken = hung.woken_first();
     let pid = peer.server_pid();
     let first = [peer.request("fs/writeFile", &content(hung.inside("f"), "x"))];
     assert_hanging(&mut peer, &first);

@@ -187,8 +187,7 @@ fn the_root_is_refused_under_every_name() {
         assert!(!root.join("etc").exists(), "it has a root of its own");
         let before = names(&root);
         symlink("/", root.join("tmp/slash"));
-        let paths =
-            ["/", "//", "/.", "/..", "/tmp/..", "/../..", "/tmp/slash/.", "/work/../", ".."];
+        let paths = ["/", "//", "/.", "/..", "/tmp/..", "/../..", "/tmp/slash/.", "/./", ".."];
         for name in paths {
             refused(peer, name);
             assert_eq!(std::fs::read(root.join("work/f")).unwrap(), b"kept\n", "{name}");
