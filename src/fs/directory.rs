@@ -17,6 +17,9 @@ use super::{refused, refused_as};
 use crate::error::Result;
 use crate::protocol::{Base64, DirEntry, FileType};
 
+/// How often making directories is begun again because one of them has gone meanwhile.
+const MOST_ATTEMPTS: u32 = 16;
+
 /// What a directory holds, sorted by name.
 ///
 /// # Errors
@@ -115,24 +118,35 @@ fn make_one(path: &Path) -> io::Result<()> {
 
 /// Makes a directory and those above it. Answers whether it is new.
 pub(super) fn make_all(path: &Path, sync: bool) -> io::Result<bool> {
-    // From the last one up to one that is there or can be made, and down again.
-    let mut missing: Vec<PathBuf> = Vec::new();
-    let mut next = path.to_path_buf();
+    let mut attempts = 0;
     loop {
-        match make_one(&next) {
-            Ok(()) => break,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let Some(parent) = next.parent().map(Path::to_path_buf) else { return Err(error) };
-                missing.push(std::mem::replace(&mut next, parent));
+        attempts += 1;
+        match make_missing(path, sync) {
+            // Somebody may be removing what was there a moment ago.
+            Err(error) if may_pass(&error) && attempts < MOST_ATTEMPTS => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn may_pass(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
+}
+
+fn make_missing(path: &Path, sync: bool) -> io::Result<bool> {
+    // From the last one up to one that is there or can be made, and down again.
+    let mut missing: Vec<&Path> = Vec::new();
+    let mut next = path;
+    while let Err(error) = make_one(next) {
+        match next.parent() {
+            Some(parent) if error.kind() == io::ErrorKind::NotFound => {
+                missing.push(next);
+                next = parent;
             }
             // A directory above which nobody may make one has to be there already.
-            Err(_) if is_directory(&next) => {
-                if missing.is_empty() {
-                    return Ok(false);
-                }
-                break;
-            }
-            Err(error) => return Err(error),
+            _ if !is_directory(next) => return Err(error),
+            _ if missing.is_empty() => return Ok(false),
+            _ => break,
         }
     }
     for path in missing.iter().rev() {
@@ -142,12 +156,18 @@ pub(super) fn make_all(path: &Path, sync: bool) -> io::Result<bool> {
         }
     }
     if sync {
-        for path in std::iter::once(next.as_path()).chain(missing.iter().map(PathBuf::as_path)) {
-            let parent = path.parent().unwrap_or(path);
-            rustix::fs::fsync(open(CWD, parent.as_os_str(), OFlags::empty())?)?;
-        }
+        std::iter::once(next).chain(missing).for_each(sync_entry);
     }
     Ok(true)
+}
+
+/// Flushes the entry of a directory; where the one above it cannot be opened, all there is.
+fn sync_entry(path: &Path) {
+    let parent = path.parent().unwrap_or(path);
+    let opened = open(CWD, parent.as_os_str(), OFlags::empty());
+    if !opened.is_ok_and(|parent| rustix::fs::fsync(parent).is_ok()) {
+        rustix::fs::sync();
+    }
 }
 
 fn is_directory(path: &Path) -> bool {

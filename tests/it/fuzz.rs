@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 
 use crate::support::frames::{BINARY, CONTINUATION, FIN, Frames, PING, PONG, TEXT, masked};
-use crate::support::{DEADLINE, Peer, Server, Setup, procfs};
+use crate::support::{DEADLINE, Peer, Server, Setup, TempDir, procfs};
 
 /// xorshift64*: good enough to choose with, and the same everywhere.
 struct Random(u64);
@@ -55,7 +55,7 @@ fn seeded(body: impl FnOnce(&mut Random, Duration)) {
     drop(tell);
 }
 
-const METHODS: [&str; 14] = [
+const METHODS: [&str; 23] = [
     "initialize",
     "ping",
     "process/exec",
@@ -68,6 +68,15 @@ const METHODS: [&str; 14] = [
     "net/write",
     "net/close",
     "net/ack",
+    "fs/readFile",
+    "fs/writeFile",
+    "fs/stat",
+    "fs/readdir",
+    "fs/mkdir",
+    "fs/remove",
+    "fs/rename",
+    "fs/copy",
+    "fs/realpath",
     "process/nope",
     "",
 ];
@@ -79,8 +88,10 @@ static FAR_END: LazyLock<TcpListener> =
 /// Nothing here can harm the machine that runs the tests.
 const COMMANDS: [&str; 4] = ["true", "echo hi", "cat", "sleep 0.01"];
 const PROGRAMS: [&str; 4] = ["true", "echo", "cat", "/no/such/program"];
+/// In the server's directory, which is a test's own. (No random value leads out of it either.)
+const PATHS: [&str; 6] = ["f", "d", "d/f", "d/e", "d/e/f", "ä\n"];
 const IDS: [&str; 4] = ["a", "b", "c", "d"];
-const MEMBERS: [&str; 18] = [
+const MEMBERS: [&str; 32] = [
     "processId",
     "command",
     "shell",
@@ -99,6 +110,20 @@ const MEMBERS: [&str; 18] = [
     "eof",
     "signal",
     "bytes",
+    "path",
+    "from",
+    "to",
+    "dataBase64",
+    "append",
+    "mode",
+    "createParents",
+    "ifVersion",
+    "sync",
+    "offset",
+    "length",
+    "recursive",
+    "force",
+    "followSymlinks",
 ];
 
 fn value(random: &mut Random, depth: usize) -> Value {
@@ -142,6 +167,16 @@ fn params(random: &mut Random, method: &str) -> Value {
             params["chunk"] = json!(random.pick(&["", "aGkK", "AA=="]))
         }
         "process/resize" => params["cols"] = json!(80),
+        "fs/rename" | "fs/copy" => {
+            params["from"] = json!(random.pick(&PATHS));
+            params["to"] = json!(random.pick(&PATHS));
+            params["recursive"] = json!(random.one_in(2));
+        }
+        name if name.starts_with("fs/") => {
+            params["path"] = json!(random.pick(&PATHS));
+            params["recursive"] = json!(random.one_in(2));
+            params["dataBase64"] = json!(random.pick(&["", "aGkK", "AA=="]));
+        }
         "process/ack" | "net/ack" => params["bytes"] = json!(random.next() >> random.below(64)),
         _ => (),
     }
@@ -212,7 +247,8 @@ fn mutated(random: &mut Random) -> Vec<u8> {
 #[test]
 fn the_server_outlives_random_requests_over_a_websocket() {
     seeded(|random, time| {
-        let server = Server::start();
+        let dir = TempDir::new();
+        let server = in_directory(&dir).listen();
         let mut watcher = server.connect();
         let pid = watcher.server_pid();
         let end = Instant::now() + time;
@@ -229,6 +265,10 @@ fn the_server_outlives_random_requests_over_a_websocket() {
         }
         assert_lives(&server, &mut watcher, pid);
     });
+}
+
+fn in_directory(dir: &TempDir) -> Setup {
+    Setup::new().args(["--cwd", dir.path().to_str().unwrap()])
 }
 
 /// Mostly a whole text frame; sometimes another opcode, a fragment, or a broken head.
@@ -258,7 +298,8 @@ fn assert_lives(server: &Server, watcher: &mut Peer, pid: u32) {
 #[test]
 fn the_server_outlives_random_lines_over_stdio() {
     seeded(|random, time| {
-        let mut peer = Setup::new().stdio();
+        let dir = TempDir::new();
+        let mut peer = in_directory(&dir).stdio();
         let pid = peer.server_pid();
         let end = Instant::now() + time;
         while Instant::now() < end {

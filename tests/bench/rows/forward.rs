@@ -1,9 +1,8 @@
 //! A great deal through a forwarded connection: a local port, the client, the server, a target.
 //!
-//! The floor is what a port forward is with nothing to it: the same two local connections and one
-//! thread that copies between them, 64 KiB at a time. One connection with nothing between is shown
-//! beside it; ours has three on its way, one of them in base64, and a machine with two processors
-//! has no more than these for all of them.
+//! The floor is one connection with nothing between. Beside it stands what a port forward is with
+//! nothing to it: two connections and one thread that copies between them. Ours has three on its
+//! way, one of them in base64; a machine with two processors has no more than these for all.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -48,8 +47,8 @@ pub(super) fn forward(arena: &Arena) -> Outcome<Vec<Row>> {
     for (way, name) in [(Way::Down, "download"), (Way::Up, "upload")] {
         let busy = procfs::processor_time(server.pid())?;
         let contenders = vec![
-            Contender::new("bare: a thread copies between two sockets", || relayed(way, size)),
-            Contender::new("bare: one socket, nothing between", || direct(way, size)),
+            Contender::new("bare: one connection", || direct(way, size)),
+            Contender::new("bare: two connections and a relay", || relayed(way, size)),
             Contender::new("ta, ExecClient", || forwarded(&client, way, size)),
         ];
         let all = take_turns(contenders, rounds)?;
