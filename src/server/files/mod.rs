@@ -2,6 +2,7 @@
 
 mod budget;
 mod queue;
+mod schedule;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use crate::protocol::{
     file_content,
 };
 use budget::{Budget, Share};
-use queue::{Job, Kind, Queue, Turn};
+use queue::{Job, Queue, Turn};
+use schedule::Kind;
 
 /// How long a file system may bring nothing to its end before a peer's last requests are given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -208,8 +210,7 @@ impl Files {
             Ok(turn) => run(turn, responder),
             Err(error) => responder.send::<()>(&Err(error)),
         });
-        // Without a thread the request is dropped, and so answered.
-        let _ = self.queue.submit(Job { kind, paths, bytes, run });
+        self.queue.submit(Job { kind, paths, bytes, run });
     }
 }
 
