@@ -132,13 +132,10 @@ pub(crate) fn params<'de, P: Deserialize<'de>>(raw: Option<&'de RawValue>) -> Re
     if !text.starts_with('{') {
         return Err(Error::params("params must be an object"));
     }
-    serde_json::from_str(text).map_err(|error| {
-        // Only a second reading knows the path; the first is several times faster.
-        let mut reader = serde_json::Deserializer::from_str(text);
-        let path = match serde_path_to_error::deserialize::<_, P>(&mut reader) {
-            Err(error) => error.path().to_string(),
-            Ok(_) => ".".to_owned(),
-        };
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        let error = error.into_inner();
         let message = error.to_string();
         let reason = message.split(" at line ").next().unwrap_or_default();
         let missing =
