@@ -12,6 +12,7 @@ use super::arguments::{USAGE, say, say_error};
 use super::token::{self, VARIABLE as TOKEN};
 use crate::environment::{LocalExecEnvironment, LocalOptions};
 use crate::error::{Error, Result};
+use crate::fs;
 use crate::log::{self, Format, Level};
 use crate::server::{Config, Server, serve_stdio, wait_for_none};
 use crate::sys;
@@ -21,6 +22,9 @@ use crate::transport::http::{Access, Token};
 
 /// How long the processes may take to be gone after a second signal.
 const HURRIED: Duration = Duration::from_secs(3);
+
+/// How long removing files that are half written may take at the end.
+const ABANDON: Duration = Duration::from_secs(1);
 
 /// Serve this machine as an execution environment, over WebSocket or stdin/stdout.
 ///
@@ -100,7 +104,9 @@ impl ExecServer {
             }
         };
         log::start(self.log_level, self.log_format);
-        match self.serve(config, environment, signals) {
+        let served = self.serve(config, environment, signals);
+        fs::abandon_staged(ABANDON);
+        match served {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 say_error(error.message());
@@ -191,6 +197,7 @@ fn on_signal(signals: Signals, stop: impl FnOnce() + Send + 'static) -> std::io:
         if signals.wait().is_ok() {
             let last = thread::Builder::new().name("exit".to_owned()).spawn(|| {
                 wait_for_none(HURRIED);
+                fs::abandon_staged(ABANDON);
                 std::process::exit(0);
             });
             match (last, signals.wait()) {

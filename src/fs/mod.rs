@@ -24,6 +24,7 @@ pub(crate) use directory::{list, make, realpath};
 pub(crate) use read::{Part, open};
 pub(crate) use remove::remove;
 pub(crate) use rename::rename;
+pub(crate) use staged::abandon_staged;
 pub(crate) use stat::{device, stat};
 pub(crate) use write::{Terms, append, write};
 

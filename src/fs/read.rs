@@ -117,7 +117,8 @@ impl Reading<'_> {
         let end = part.offset.saturating_add(count);
         let eof = saw_end || self.fill(&mut [0], end)? == 0;
         // What was seen is newer than what was told when it was opened.
-        let size = if count == 0 || !eof { self.size.max(end * u64::from(count > 0)) } else { end };
+        let seen = if count > 0 { end } else { 0 };
+        let size = if eof && count > 0 { seen } else { self.size.max(seen) };
         Ok(End { size, eof })
     }
 

@@ -3,20 +3,27 @@
 //! Its name is one of `.ta-tmp-0`, `.ta-tmp-1`, …: the first that is free. Its writer holds a lock
 //! (flock) on it for as long as it has that name, so one that can be locked was left by a server
 //! that was killed. Whoever writes into the directory next looks at the first few names, and
-//! where one of them was left, at all of the directory.
+//! where one of them was left, at all of the directory. A server that exits removes what its
+//! threads have not come to the end of.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use crossbeam_channel::bounded;
 use rustix::fs::{
     AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
 use super::stat::Identity;
+use crate::sync::lock;
+use crate::threads;
 
 const PREFIX: &str = ".ta-tmp-";
 /// Writers at one time in one directory. (A user who may write there too may take these names.)
@@ -25,6 +32,32 @@ const MOST: usize = 4096;
 /// the middle and what they left is found, whichever of them had finished before. It costs half a
 /// microsecond each.
 const LOOKED_AT: usize = 4;
+
+/// What has no place at the moment; `None` once the program ends.
+static UNPLACED: Mutex<Option<Vec<Unplaced>>> = Mutex::new(Some(Vec::new()));
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+struct Unplaced {
+    number: u64,
+    directory: OwnedFd,
+    name: String,
+}
+
+/// The program ends: what has no place now is removed, and nothing new is begun. A file system
+/// that hangs is not waited for.
+pub(crate) fn abandon_staged(timeout: Duration) {
+    let unplaced = lock(&UNPLACED).take().unwrap_or_default();
+    let (sender, removed) = bounded(1);
+    let remove = move || {
+        for Unplaced { directory, name, .. } in unplaced {
+            let _ = unlinkat(directory, name, AtFlags::empty());
+        }
+        let _ = sender.send(());
+    };
+    if threads::run(remove).is_ok() {
+        let _ = removed.recv_timeout(timeout);
+    }
+}
 
 fn name(number: usize) -> String {
     format!("{PREFIX}{number}")
@@ -35,6 +68,8 @@ pub(super) struct Staged<'a> {
     directory: &'a OwnedFd,
     name: String,
     pub(super) file: File,
+    /// In [`UNPLACED`].
+    number: u64,
     placed: bool,
 }
 
@@ -51,12 +86,23 @@ impl<'a> Staged<'a> {
         for number in 0..MOST {
             let name = name(number);
             match Self::create(directory, &name, mode) {
-                Ok(Some(file)) => return Ok(Self { directory, name, file, placed: false }),
+                Ok(Some(file)) => return Self::enlisted(directory, name, file),
                 Ok(None) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
         Err(Errno::EXIST.into())
+    }
+
+    fn enlisted(directory: &'a OwnedFd, name: String, file: File) -> io::Result<Self> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let staged = Self { directory, name: name.clone(), file, number, placed: false };
+        let directory = directory.try_clone()?;
+        match lock(&UNPLACED).as_mut() {
+            Some(unplaced) => unplaced.push(Unplaced { number, directory, name }),
+            None => return Err(Errno::CANCELED.into()),
+        }
+        Ok(staged)
     }
 
     /// `None` if somebody has removed it before it was locked.
@@ -90,6 +136,9 @@ impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if !self.placed {
             let _ = unlinkat(self.directory, &self.name, AtFlags::empty());
+        }
+        if let Some(unplaced) = lock(&UNPLACED).as_mut() {
+            unplaced.retain(|unplaced| unplaced.number != self.number);
         }
     }
 }

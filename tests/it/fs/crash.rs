@@ -185,6 +185,21 @@ fn a_server_that_is_told_to_end_while_it_writes_leaves_nothing() {
     }
 }
 
+/// A copy that takes longer than anybody waits for.
+#[test]
+fn a_server_that_is_told_to_end_does_not_wait_for_a_copy_and_leaves_nothing() {
+    let dir = TempDir::new();
+    let big = dir.join("big");
+    std::fs::File::create(&big).unwrap().set_len(64 << 30).unwrap();
+    let mut server = Server::start();
+    let mut peer = server.connect();
+    peer.request("fs/copy", &super::from_to(&big, dir.join("copy")));
+    see_a_temporary_file(&dir);
+    server.signal(libc::SIGTERM);
+    assert_eq!(server.wait(DEADLINE).code(), Some(0));
+    assert_eq!(names(dir.path()), ["big"]);
+}
+
 /// What nobody else may read must not be readable while it is being written either.
 #[test]
 fn what_is_secret_is_secret_on_its_way_too() {
