@@ -1,8 +1,7 @@
 //! Reading a file, or a part of it.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, statat};
@@ -11,13 +10,13 @@ use rustix::io::Errno;
 use super::place::kind;
 use super::refused;
 use super::stat::Identity;
+use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sys;
 
 /// What is handed over at a time: a multiple of 3, so that the pieces of its base64 can be put
-/// behind one another.
-const PIECE: usize = 192 * 1024;
-/// Also where less is expected: a file of /proc is said to be empty.
-const SMALLEST_PIECE: usize = 4096;
+/// behind one another, and no more than a pooled buffer holds.
+const PIECE: usize = 84 * 1024;
 
 /// Which part of a file.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +41,12 @@ pub(crate) struct End {
     pub(crate) size: u64,
     /// Whether the end of it was reached.
     pub(crate) eof: bool,
+}
+
+/// How far a part has been read.
+struct Read {
+    count: u64,
+    saw_end: bool,
 }
 
 /// Opens a regular file; symbolic links are followed.
@@ -97,50 +102,59 @@ impl Reading<'_> {
             return Err(self.too_large(self.size, most));
         }
         let wanted = part.length.unwrap_or(u64::MAX);
-        // One more than is expected tells the end.
-        let piece = usize::try_from(expected).unwrap_or(PIECE).saturating_add(3);
-        let mut buffer = vec![0; piece.clamp(SMALLEST_PIECE, PIECE) / 3 * 3];
-        let mut count = 0_u64;
-        let saw_end = loop {
-            let room = usize::try_from(wanted - count).unwrap_or(PIECE).min(buffer.len());
-            let at = part.offset.saturating_add(count);
-            let read = self.fill(&mut buffer[..room], at)?;
-            count += read as u64;
-            if count > most {
-                return Err(self.too_large(self.size.max(part.offset.saturating_add(count)), most));
-            }
-            take(&buffer[..read]);
-            if read < room || count == wanted {
-                break read < room;
-            }
-        };
+        let mut buffer = buffers::take();
+        let read = self.read_pieces(part.offset, wanted, most, &mut buffer, &mut take);
+        let saw_end = read.as_ref().is_ok_and(|read| read.saw_end);
+        let count = read.as_ref().map_or(0, |read| read.count);
         let end = part.offset.saturating_add(count);
-        let eof = saw_end || self.fill(&mut [0], end)? == 0;
+        buffer.clear();
+        let eof = read.and_then(|_| Ok(saw_end || self.fill(&mut buffer, 1, end)? == 0));
+        buffers::give(buffer);
+        let eof = eof?;
         // What was seen is newer than what was told when it was opened.
         let seen = if count > 0 { end } else { 0 };
         let size = if eof && count > 0 { seen } else { self.size.max(seen) };
         Ok(End { size, eof })
     }
 
-    /// Fills the buffer from there, up to the end of the file; answers how much there was.
-    fn fill(&self, buffer: &mut [u8], mut at: u64) -> Result<usize> {
-        let mut count = 0;
-        while let Some(rest) = buffer.get_mut(count..).filter(|rest| !rest.is_empty()) {
-            // Positions are signed in the kernel.
-            if i64::try_from(at).is_err() {
-                break;
+    fn read_pieces(
+        &self,
+        offset: u64,
+        wanted: u64,
+        most: u64,
+        buffer: &mut Vec<u8>,
+        take: &mut impl FnMut(&[u8]),
+    ) -> Result<Read> {
+        let mut count = 0_u64;
+        loop {
+            let room = usize::try_from(wanted - count).unwrap_or(PIECE).min(PIECE);
+            buffer.clear();
+            let read = self.fill(buffer, room, offset.saturating_add(count))?;
+            count += read as u64;
+            if count > most {
+                return Err(self.too_large(self.size.max(offset.saturating_add(count)), most));
             }
-            match self.file.read_at(rest, at) {
+            take(buffer);
+            if read < room || count == wanted {
+                return Ok(Read { count, saw_end: read < room });
+            }
+        }
+    }
+
+    /// Appends so much from there, or up to the end of the file; answers how much there was.
+    fn fill(&self, buffer: &mut Vec<u8>, room: usize, mut at: u64) -> Result<usize> {
+        let start = buffer.len();
+        while buffer.len() - start < room {
+            let left = room - (buffer.len() - start);
+            // Positions are signed in the kernel.
+            let Ok(position) = i64::try_from(at) else { break };
+            match sys::fd::read_at_into(self.file.as_fd(), buffer, left, position) {
                 Ok(0) => break,
-                Ok(read) => {
-                    count += read;
-                    at += read as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(read) => at += read as u64,
                 Err(error) => return Err(refused(&error, "read", self.path)),
             }
         }
-        Ok(count)
+        Ok(buffer.len() - start)
     }
 
     fn too_large(&self, size: u64, most: u64) -> Error {

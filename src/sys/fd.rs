@@ -43,6 +43,25 @@ pub(crate) fn read_into(
     Ok(count)
 }
 
+/// The same from a place in a file.
+pub(crate) fn read_at_into(
+    fd: BorrowedFd<'_>,
+    buffer: &mut Vec<u8>,
+    limit: usize,
+    position: i64,
+) -> io::Result<usize> {
+    let spare = buffer.spare_capacity_mut();
+    let size = spare.len().min(limit);
+    let start = spare.as_mut_ptr();
+    let count = retry(|| {
+        // SAFETY: `start` is valid for writes of `size` bytes, and the descriptor is open.
+        check_size(unsafe { libc::pread(fd.as_raw_fd(), start.cast(), size, position) })
+    })?;
+    // SAFETY: pread(2) has initialised `count` bytes, at most `size`, of the spare capacity.
+    unsafe { buffer.set_len(buffer.len() + count) };
+    Ok(count)
+}
+
 /// Writes what fits.
 pub(crate) fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     retry(|| {

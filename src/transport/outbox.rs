@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, SendTimeoutError, Sender, TrySendError, bounded};
 
+use super::direct::{Direct, Outcome, Share};
 use super::writer::{Framing, Target, Writer};
 use super::ws;
 use crate::sync::lock;
@@ -27,6 +28,8 @@ const OUTPUT_LANE: usize = 16;
 /// before it takes the next message. Answers to requests in flight come on top; those are
 /// bounded by the limit on requests in flight.
 const CONTROL_HIGH_WATER: usize = 256;
+/// A message of a process or a connection below this goes past the writer thread, if it can.
+const SHORT: usize = 4096;
 /// Room before each message for the longest WebSocket header: 10 bytes, and 4 of mask.
 pub(super) const HEADROOM: usize = 14;
 
@@ -42,11 +45,13 @@ pub(super) enum Item {
     /// From [`message`].
     Message(Vec<u8>),
     /// The same, and what is dropped when it has been written.
-    Bulk(Vec<u8>, Box<dyn Send>),
+    Bulk(Vec<u8>, Share),
     /// Bytes of the transport's own: a pong, a ping.
     Raw(Vec<u8>),
     /// The last bytes of all.
     Last(Vec<u8>),
+    /// Something was left by whoever wrote past the thread.
+    Rest,
     /// Is told when all before it has been written.
     Barrier(Sender<()>),
     /// Nothing is written any more.
@@ -90,6 +95,7 @@ pub(crate) struct Outbox {
     control: Sender<Item>,
     output: Sender<Item>,
     waiters: Arc<Waiters>,
+    direct: Arc<Direct>,
     /// Changes whenever the peer has taken something.
     progress: Arc<AtomicU64>,
     framing: Framing,
@@ -115,8 +121,9 @@ impl Outbox {
         let (output, output_items) = bounded(OUTPUT_LANE);
         let waiters = Arc::new(Waiters::default());
         let progress = Arc::new(AtomicU64::new(0));
+        let direct = Arc::new(Direct::new(target.shared(), framing));
         let mut writer =
-            Writer::new(target, framing, control_items, output_items, &waiters, &progress);
+            Writer::new(target, framing, control_items, output_items, &waiters, &progress, &direct);
         let write = move || {
             if writer.run().is_err() {
                 on_failure();
@@ -129,23 +136,40 @@ impl Outbox {
         let thread = thread::Builder::new().name("writer".to_owned()).stack_size(256 * 1024);
         let thread = thread.spawn(write)?;
         let is_ending = Arc::new(is_ending);
-        Ok((Self { control, output, waiters, progress, framing, is_ending }, thread))
+        Ok((Self { control, output, waiters, direct, progress, framing, is_ending }, thread))
     }
 
     /// Sends an answer, before any output that is not yet on its way.
     pub(crate) fn control(&self, message: Vec<u8>) {
-        let _ = self.control.send(Item::Message(message));
+        match self.direct.write(message, None) {
+            Outcome::Written => {}
+            Outcome::Left => self.queue(Item::Rest),
+            Outcome::Refused(message, _) => self.queue(Item::Message(message)),
+        }
+    }
+
+    /// Puts an item into the control lane.
+    fn queue(&self, item: Item) {
+        self.direct.announce();
+        let _ = self.control.send(item);
     }
 
     /// Sends an answer that may be long, among the output, and waits for room there. `share` is
     /// dropped when it has been written, or never will be.
     pub(crate) fn bulk(&self, message: Vec<u8>, share: Box<dyn Send>) {
-        let _ = self.output.send(Item::Bulk(message, share));
+        match self.direct.write(message, Some(share)) {
+            Outcome::Written => {}
+            Outcome::Left => self.queue(Item::Rest),
+            Outcome::Refused(message, share) => {
+                self.direct.announce();
+                let _ = self.output.send(Item::Bulk(message, share));
+            }
+        }
     }
 
     /// Sends bytes of the transport's own.
     pub(crate) fn raw(&self, bytes: Vec<u8>) {
-        let _ = self.control.send(Item::Raw(bytes));
+        self.queue(Item::Raw(bytes));
     }
 
     /// Sends a ping, where the transport has such a thing.
@@ -162,18 +186,18 @@ impl Outbox {
 
     /// Sends the last bytes of all; what is sent after them is dropped.
     pub(crate) fn last(&self, bytes: Vec<u8>) {
-        let _ = self.control.send(Item::Last(bytes));
+        self.queue(Item::Last(bytes));
     }
 
     /// Ends the writer thread once it has written what it is writing.
     pub(crate) fn stop(&self) {
-        let _ = self.control.send(Item::Stop);
+        self.queue(Item::Stop);
     }
 
     /// Waits until what is in the control lane has been written. `false` if that took longer.
     pub(crate) fn flush(&self, timeout: Duration) -> bool {
         let (sender, written) = bounded(1);
-        let _ = self.control.send(Item::Barrier(sender));
+        self.queue(Item::Barrier(sender));
         !matches!(written.recv_timeout(timeout), Err(RecvTimeoutError::Timeout))
     }
 
@@ -189,6 +213,7 @@ impl Outbox {
         let (sender, written) = bounded(1);
         // Whatever is in the control lane is written before an item of the output lane.
         let mut barrier = Some(Item::Barrier(sender));
+        self.direct.announce();
         let (mut seen, mut since) = (self.progress.load(Ordering::Relaxed), Instant::now());
         while since.elapsed() < patience && !hurry() {
             if let Some(item) = barrier.take() {
@@ -238,6 +263,16 @@ pub(crate) struct Lane {
 impl Lane {
     /// Sends a message now or as soon as there is room.
     pub(crate) fn send(&mut self, message: Vec<u8>) {
+        // More than that is written in fewer calls by the thread, while more is made.
+        let message = if self.held.is_empty() && message.len() < SHORT {
+            match self.outbox.direct.write(message, None) {
+                Outcome::Written => return,
+                Outcome::Left => return self.outbox.queue(Item::Rest),
+                Outcome::Refused(message, _) => message,
+            }
+        } else {
+            message
+        };
         self.held.push_back(Item::Message(message));
         self.push();
     }
@@ -262,9 +297,11 @@ impl Lane {
 
     fn push(&mut self) -> bool {
         while let Some(item) = self.held.pop_front() {
+            self.outbox.direct.announce();
             match self.outbox.output.try_send(item) {
                 Ok(()) | Err(TrySendError::Disconnected(_)) => {}
                 Err(TrySendError::Full(item)) => {
+                    self.outbox.direct.done(1);
                     self.held.push_front(item);
                     return false;
                 }

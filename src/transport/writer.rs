@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, select};
 
+use super::direct::{Direct, Share};
 use super::outbox::{HEADROOM, Item, Waiters};
 use super::ws;
 use crate::buffers;
@@ -18,8 +19,19 @@ const BATCH_BYTES: usize = 512 * 1024;
 const BATCH_ITEMS: usize = 64;
 
 /// A stream's sending side.
-pub(crate) trait Target: Write + AsFd + Send {}
-impl Target for SharedSocket {}
+pub(crate) trait Target: Write + AsFd + Send {
+    /// The socket that it is, if it is one that others may write to.
+    fn shared(&self) -> Option<Arc<TcpStream>> {
+        None
+    }
+}
+
+impl Target for SharedSocket {
+    fn shared(&self) -> Option<Arc<TcpStream>> {
+        Some(Arc::clone(&self.0))
+    }
+}
+
 impl Target for std::os::unix::net::UnixStream {}
 impl Target for std::fs::File {}
 
@@ -69,8 +81,11 @@ pub(super) struct Writer {
     batch: Vec<(Vec<u8>, usize)>,
     barriers: Vec<Sender<()>>,
     /// Dropped when the batch has been written.
-    shares: Vec<Box<dyn Send>>,
+    shares: Vec<Share>,
     last: bool,
+    direct: Arc<Direct>,
+    /// Items of the batch, those included that are no bytes.
+    items: usize,
     /// Counts writes that took something.
     progress: Arc<AtomicU64>,
 }
@@ -83,6 +98,7 @@ impl Writer {
         output: Receiver<Item>,
         waiters: &Arc<Waiters>,
         progress: &Arc<AtomicU64>,
+        direct: &Arc<Direct>,
     ) -> Self {
         Self {
             target,
@@ -95,6 +111,8 @@ impl Writer {
             shares: Vec::new(),
             last: false,
             progress: Arc::clone(progress),
+            direct: Arc::clone(direct),
+            items: 0,
         }
     }
 
@@ -106,6 +124,10 @@ impl Writer {
     /// Writes until it is told to stop, or a write fails.
     pub(super) fn run(&mut self) -> io::Result<()> {
         while self.collect() {
+            if let Some(rest) = self.direct.take() {
+                let rest = &[(rest.buffer, rest.start)];
+                write_all(self.target.as_mut(), rest, &self.progress)?;
+            }
             write_all(self.target.as_mut(), &self.batch, &self.progress)?;
             for (buffer, _) in self.batch.drain(..) {
                 buffers::give(buffer);
@@ -117,6 +139,8 @@ impl Writer {
             if self.last {
                 return Ok(());
             }
+            self.direct.done(std::mem::take(&mut self.items));
+            self.direct.give_back();
         }
         Ok(())
     }
@@ -156,6 +180,7 @@ impl Writer {
     }
 
     fn add(&mut self, item: Item) -> usize {
+        self.items += 1;
         if self.last {
             return 0;
         }
@@ -170,6 +195,8 @@ impl Writer {
                 self.last = true;
                 (bytes, 0)
             }
+            // The rest is taken with the baton.
+            Item::Rest => return 0,
             Item::Barrier(sender) => {
                 self.barriers.push(sender);
                 return 0;
@@ -187,7 +214,7 @@ impl Writer {
 
 impl Framing {
     /// Completes a message's frame; answers where it starts.
-    fn seal(self, mut buffer: Vec<u8>) -> (Vec<u8>, usize) {
+    pub(super) fn seal(self, mut buffer: Vec<u8>) -> (Vec<u8>, usize) {
         let start = match self {
             Self::WebSocketServer => ws::write_header(&mut buffer, None),
             Self::WebSocketClient => ws::write_header(&mut buffer, Some(ws::new_mask())),
