@@ -129,10 +129,16 @@ impl Session {
     }
 
     fn receive(&self, text: &str) {
-        match lifted::lift(text) {
-            Some(Lifted { rest, bytes }) => self.take(&rest, Some(bytes)),
-            None => self.take(text, None),
+        if let Some(lifted) = lifted::lift_params(text) {
+            let Lifted { member, rest, bytes } = lifted;
+            // Of another method's params it is whatever that makes of it.
+            if let Ok(Message::Request { method, .. }) = &rpc::parse(&rest)
+                && lifted::member_of(method) == Some(member)
+            {
+                return self.take(&rest, Some(bytes));
+            }
         }
+        self.take(text, None);
     }
 
     /// Takes a message, and what was lifted out of it.
