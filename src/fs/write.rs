@@ -118,7 +118,7 @@ fn find(path: &Path, terms: &Terms) -> io::Result<Place> {
     match Place::following(path) {
         Err(error) if terms.create_parents && error.kind() == io::ErrorKind::NotFound => {
             if let Some(parent) = path.parent() {
-                directory::make_all(parent, terms.sync)?;
+                directory::make_all(parent, 0o777, terms.sync)?;
             }
             Place::following(path)
         }
