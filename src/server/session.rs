@@ -88,7 +88,7 @@ impl Session {
         self.end_processes();
         // (What processes have written is nobody's concern any more.)
         if end == End::Closed && awaits_answers {
-            self.files.finish(hurry);
+            self.files.finish(&self.outbox, hurry);
             self.outbox.drain(PATIENCE, hurry);
         }
         end

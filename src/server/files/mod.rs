@@ -22,6 +22,7 @@ use crate::protocol::{
     RealpathResult, RemoveParams, RenameParams, StatParams, WirePath, WriteFileParams,
     file_content,
 };
+use crate::transport::Outbox;
 use budget::{Budget, MOST, Share};
 use queue::{Job, Queue, Turn};
 use schedule::Kind;
@@ -154,8 +155,12 @@ impl Files {
 
     /// The peer has said all it had to say: that is done and answered. `hurry` tells that there is
     /// no time for it any more.
-    pub(super) fn finish(&self, hurry: &dyn Fn() -> bool) {
-        self.queue.finish(PATIENCE, hurry);
+    pub(super) fn finish(&self, outbox: &Outbox, hurry: &dyn Fn() -> bool) {
+        // A long copy goes on, and so does a host that reads slowly. (Where there are many peers,
+        // what goes on may be another's; nobody waits for the answer there.)
+        let files = || if outbox.is_stdio() { fs::progress() } else { 0 };
+        let moved = || (files(), outbox.progress());
+        self.queue.finish(PATIENCE, &moved, hurry);
     }
 
     /// The connection is over: nothing more is begun.
