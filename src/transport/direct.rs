@@ -18,6 +18,13 @@ use super::writer::Framing;
 use crate::buffers;
 use crate::sync::lock;
 
+/// What does not fit is not waited for, and a peer that has gone is an error. (Elsewhere than on
+/// Linux that is left to the program, which ignores SIGPIPE as all of Rust's do.)
+#[cfg(target_os = "linux")]
+const AT_ONCE: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+#[cfg(not(target_os = "linux"))]
+const AT_ONCE: SendFlags = SendFlags::DONTWAIT;
+
 /// Something that is dropped when a message has been written, or never will be.
 pub(crate) type Share = Option<Box<dyn Send>>;
 
@@ -87,7 +94,7 @@ impl Direct {
         let (buffer, start) = self.framing.seal(message);
         let bytes = buffer.get(start..).unwrap_or_default();
         // An error is told to whoever writes the rest.
-        let taken = send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).unwrap_or(0);
+        let taken = send(socket, bytes, AT_ONCE).unwrap_or(0);
         if taken == bytes.len() {
             self.give_back();
             buffers::give(buffer);
