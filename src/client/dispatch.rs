@@ -174,7 +174,7 @@ impl Dispatch {
             }
         }
         if self.expects_content()
-            && let Some(Lifted { rest, bytes }) = lifted::lift(text)
+            && let Some(Lifted { rest, bytes, .. }) = lifted::lift_result(text)
             && let Ok(Message::Response { id: Some(id), outcome: Outcome::Result(rest) }) =
                 rpc::parse(&rest)
             && let Some(sender) = self.wants_content(id)

@@ -1,7 +1,25 @@
 //! What is written: bytes, or what another file holds.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How much is written before it is told that something goes on.
+const PIECE: u64 = 16 * 1024 * 1024;
+
+/// Changes while anything of this program's goes on with a file, however long that takes.
+static PROGRESS: AtomicU64 = AtomicU64::new(0);
+
+/// Tells that something goes on.
+pub(super) fn goes_on() {
+    PROGRESS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A number that changes while something goes on.
+pub(crate) fn progress() -> u64 {
+    PROGRESS.load(Ordering::Relaxed)
+}
 
 /// The content of a file to be.
 #[derive(Clone, Copy)]
@@ -20,14 +38,77 @@ impl Content<'_> {
         }
     }
 
+    /// Writes all of it to an empty file, in which holes may stay holes. Answers how much it was.
+    pub(super) fn fill(self, target: &File) -> io::Result<u64> {
+        match self {
+            Self::Of(file) if has_holes(file)? => copy_around_holes(file, target),
+            content => content.write_to(target),
+        }
+    }
+
     /// Writes all of it; answers how much that was.
     pub(super) fn write_to(self, mut target: &File) -> io::Result<u64> {
         match self {
-            Self::Bytes(bytes) => target.write_all(bytes).map(|()| bytes.len() as u64),
+            Self::Bytes(bytes) => {
+                for piece in bytes.chunks(usize::try_from(PIECE).unwrap_or(usize::MAX)) {
+                    target.write_all(piece)?;
+                    goes_on();
+                }
+                Ok(bytes.len() as u64)
+            }
             Self::Of(mut file) => {
-                io::Seek::rewind(&mut file)?;
-                io::copy(&mut file, &mut target)
+                file.rewind()?;
+                copy(file, target, u64::MAX)
             }
         }
     }
+}
+
+/// Copies at most so much from where both are; answers how much there was.
+fn copy(from: &File, mut to: &File, most: u64) -> io::Result<u64> {
+    let mut copied = 0;
+    loop {
+        let piece = PIECE.min(most - copied);
+        // (The kernel copies by itself where it can.)
+        let count = io::copy(&mut from.take(piece), &mut to)?;
+        copied += count;
+        goes_on();
+        if count < piece || copied == most {
+            return Ok(copied);
+        }
+    }
+}
+
+fn has_holes(file: &File) -> io::Result<bool> {
+    let metadata = file.metadata()?;
+    Ok(metadata.blocks().saturating_mul(512) < metadata.len() && metadata.len() > 4096)
+}
+
+#[cfg(target_os = "linux")]
+fn copy_around_holes(mut file: &File, mut target: &File) -> io::Result<u64> {
+    use rustix::fs::{SeekFrom as Seeking, seek};
+    use rustix::io::Errno;
+    let size = file.metadata()?.len();
+    let mut at = 0;
+    while at < size {
+        let start = match seek(file, Seeking::Data(at)) {
+            Ok(start) => start,
+            // Nothing but a hole is left.
+            Err(Errno::NXIO) => break,
+            // A file system that does not know of holes.
+            Err(_) => return Content::Of(file).write_to(target),
+        };
+        let end = seek(file, Seeking::Hole(start))?;
+        file.seek(SeekFrom::Start(start))?;
+        target.seek(SeekFrom::Start(start))?;
+        copy(file, target, end - start)?;
+        at = end;
+    }
+    target.set_len(size.max(target.metadata()?.len()))?;
+    Ok(target.metadata()?.len())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn copy_around_holes(file: &File, target: &File) -> io::Result<u64> {
+    Content::Of(file).write_to(target)
 }

@@ -5,30 +5,34 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, chmodat, fchmod, fstat, mkdirat, readlinkat, symlinkat,
-    unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, Stat, fchmod, fstat, mkdirat, readlinkat, renameat,
+    statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
-use super::content::Content;
+use super::claim::Claim;
+use super::content::{Content, goes_on};
 use super::descent::Descent;
 use super::directory::{entries, mode_of, open};
 use super::place::{kind, pass};
-use super::replace::{NewFile, replace};
+use super::replace::{NewFile, copied_mode, give_mode, replace};
+use super::staged::is_ours;
 use super::stat::{Identity, mode};
-use super::write::{Refusal, Terms};
+use super::write::{Refusal, Terms, may_be_written, reserved};
 use super::{Place, trimmed};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Copies what stands at a path; a symbolic link as one. Modes are kept. A file takes the place of
-/// what has that name, a directory is filled up.
+/// Copies what stands at a path; a symbolic link as one. Modes are kept. A file gets the content and
+/// the mode, and keeps what else it is; a directory is filled up; a link is replaced.
 ///
 /// # Errors
-/// `EISDIR` for a directory without `recursive`, `EINVAL` for a copy into or onto itself, and the
-/// errno of whatever failed. The copy of a tree ends there; what has been copied stays.
+/// `EISDIR` for a directory without `recursive`, `EINVAL` for a copy into or onto itself, `NotAFile`
+/// for one onto a FIFO, a socket or a device, and the errno of whatever failed. The copy of a tree
+/// ends there; what has been copied stays.
 pub(crate) fn copy(from: &Path, to: &Path, recursive: bool) -> Result<()> {
     Copy { from, to, recursive }.run()
 }
@@ -42,7 +46,8 @@ struct Copy<'a> {
 /// A directory that is being copied.
 struct Task {
     left: Vec<(Vec<u8>, FileType)>,
-    mode: u32,
+    /// What its copy has to get, if that is new.
+    source: Option<Stat>,
 }
 
 /// The way down into both trees.
@@ -50,6 +55,8 @@ struct Trees {
     from: Descent,
     to: Descent,
     tasks: Vec<Task>,
+    /// The top of the copy, which must not be copied itself: it may be seen through a mount.
+    top: Option<Identity>,
 }
 
 impl Copy<'_> {
@@ -63,11 +70,13 @@ impl Copy<'_> {
             }
             return self.tree(source, target, &stat);
         }
-        let is_same = |other: &Stat| Identity::of(other).is_same_file(&Identity::of(&stat));
-        if target.stat().map_err(|error| self.refused(&error))?.as_ref().is_some_and(is_same) {
+        if [self.from, self.to].iter().any(|path| is_marked_directory(path)) {
+            return Err(self.because(Errno::NOTDIR, "a slash at the end means a directory"));
+        }
+        if self.is_onto_itself(&stat) {
             return Err(self.because(Errno::INVAL, "they are the same file"));
         }
-        copy_one(&source, &target, &stat).map_err(|refusal| refusal.about("copy", self.from))
+        copy_one(&source, &target, &stat).map_err(|refusal| self.failed(refusal))
     }
 
     /// Where both stand. (`.` and the like have a real name to be copied under.)
@@ -81,6 +90,16 @@ impl Copy<'_> {
         Ok((place(self.from)?, place(self.to)?))
     }
 
+    /// Also a link onto what it leads to.
+    fn is_onto_itself(&self, source: &Stat) -> bool {
+        let meant = statat(CWD, trimmed(self.from), AtFlags::empty());
+        let Ok(target) = statat(CWD, trimmed(self.to), AtFlags::SYMLINK_NOFOLLOW) else {
+            return false;
+        };
+        let is_target = |stat: &Stat| Identity::of(stat).is_same_file(&Identity::of(&target));
+        is_target(source) || meant.as_ref().is_ok_and(is_target)
+    }
+
     fn tree(&self, source: Place, target: Place, stat: &Stat) -> Result<()> {
         let begin = || -> io::Result<Option<Trees>> {
             if is_within(&target, stat)? {
@@ -90,6 +109,7 @@ impl Copy<'_> {
                 from: Descent::new(source.directory)?,
                 to: Descent::new(target.directory)?,
                 tasks: Vec::new(),
+                top: None,
             };
             trees.enter(&source.name, target.name)?;
             Ok(Some(trees))
@@ -97,17 +117,15 @@ impl Copy<'_> {
         let inside = "the copy would be within what is copied";
         let trees = begin().map_err(|error| self.refused(&error))?;
         let mut trees = trees.ok_or_else(|| self.because(Errno::INVAL, inside))?;
-        while let Some(task) = trees.tasks.last_mut() {
-            match task.left.pop() {
-                Some((name, _)) => {
-                    let name = OsString::from_vec(name);
-                    let path = trees.from.path(self.from, &name);
-                    trees.entry(name).map_err(|refusal| refusal.about("copy", &path))?;
-                }
-                None => trees.leave().map_err(|error| self.refused(&error))?,
-            }
+        let copied = trees.copy().map_err(|(refusal, name)| match name {
+            Some(path) => refusal.about("copy", &self.from.join(path)),
+            None => self.failed(refusal),
+        });
+        // Also after a failure: what was made to be filled gets the mode that it is to have.
+        while !trees.tasks.is_empty() {
+            trees.leave().map_err(|error| self.refused(&error))?;
         }
-        Ok(())
+        copied
     }
 
     fn refused(&self, error: &io::Error) -> Error {
@@ -119,6 +137,19 @@ impl Copy<'_> {
         let kind = ErrorKind::Os(errno.raw_os_error());
         Error::new(kind, format!("cannot copy {from:?} to {to:?}: {why}"))
     }
+
+    fn failed(&self, refusal: Refusal) -> Error {
+        match refusal {
+            Refusal::Io(error) => self.refused(&error),
+            refusal => refusal.about("copy to", self.to),
+        }
+    }
+}
+
+/// Whether a path says that it means a directory.
+fn is_marked_directory(path: &Path) -> bool {
+    // (As paths they would be equal.)
+    trimmed(path).as_os_str() != path.as_os_str()
 }
 
 /// Whether a place is in a directory, however deep, or is it.
@@ -141,7 +172,25 @@ fn is_within(place: &Place, directory: &Stat) -> io::Result<bool> {
 }
 
 impl Trees {
+    /// Copies all that is left. What failed is told by its path in the tree.
+    fn copy(&mut self) -> Result<(), (Refusal, Option<PathBuf>)> {
+        while let Some(task) = self.tasks.last_mut() {
+            match task.left.pop() {
+                // Somebody's on the way to another place.
+                Some((name, _)) if is_ours(&name) => {}
+                Some((name, _)) => {
+                    let name = OsString::from_vec(name);
+                    let path = self.from.path(Path::new(""), &name);
+                    self.entry(name).map_err(|refusal| (refusal, Some(path)))?;
+                }
+                None => self.leave().map_err(|error| (error.into(), None))?,
+            }
+        }
+        Ok(())
+    }
+
     fn entry(&mut self, name: OsString) -> Result<(), Refusal> {
+        goes_on();
         let place = |directory: BorrowedFd<'_>| -> io::Result<Place> {
             Ok(Place { directory: directory.try_clone_to_owned()?, name: name.clone() })
         };
@@ -157,22 +206,35 @@ impl Trees {
     fn enter(&mut self, name: &OsStr, new_name: OsString) -> io::Result<()> {
         let from = open(self.from.here()?, name, OFlags::NOFOLLOW)?;
         let stat = fstat(&from)?;
-        // Its own mode may forbid to fill it, so it gets that when it is left.
-        match mkdirat(self.to.here()?, &new_name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno.into()),
+        if self.top.is_some_and(|top| top.is_same_file(&Identity::of(&stat))) {
+            return Err(Errno::INVAL.into());
         }
+        // Its own mode may forbid to fill it, so it gets that when it is left.
+        let is_new = match mkdirat(self.to.here()?, &new_name, Mode::RWXU) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(errno) => return Err(errno.into()),
+        };
         let to = open(self.to.here()?, &new_name, OFlags::NOFOLLOW)?;
+        self.top.get_or_insert(Identity::of(&fstat(&to)?));
         let left = entries(from.as_fd())?;
         self.from.enter(from, name.to_owned())?;
         self.to.enter(to, new_name)?;
-        self.tasks.push(Task { left, mode: mode(&stat) });
+        self.tasks.push(Task { left, source: is_new.then_some(stat) });
         Ok(())
     }
 
     fn leave(&mut self) -> io::Result<()> {
-        if let Some(task) = self.tasks.pop() {
-            fchmod(self.to.here()?, mode_of(task.mode))?;
+        if let Some(source) = self.tasks.pop().and_then(|task| task.source) {
+            let here = self.to.here()?;
+            let own = fstat(here)?;
+            // What a directory passes on to those in it (setgid), they keep.
+            let passed_on = mode(&own) & 0o2000;
+            let wanted = copied_mode(&source, &own) | passed_on;
+            if wanted != mode(&own) {
+                // A file system that knows no modes copies all the same.
+                let _ = fchmod(here, mode_of(wanted));
+            }
         }
         self.from.leave()?;
         self.to.leave()?;
@@ -182,37 +244,46 @@ impl Trees {
 
 /// Copies what is no directory.
 fn copy_one(source: &Place, target: &Place, stat: &Stat) -> Result<(), Refusal> {
+    reserved(target)?;
+    match target.stat()?.as_ref().map(kind) {
+        None | Some(FileType::RegularFile | FileType::Symlink) => {}
+        Some(FileType::Directory) => return Err(Refusal::Directory),
+        Some(_) => return Err(Refusal::NotAFile("something stands there that is no file")),
+    }
     match kind(stat) {
         FileType::RegularFile => copy_file(source, target),
         FileType::Symlink => {
             let link = readlinkat(&source.directory, &source.name, Vec::new())?;
-            anew(target, || symlinkat(link.as_c_str(), &target.directory, &target.name))
+            anew(target, |name| symlinkat(link.as_c_str(), &target.directory, name))
         }
-        _ => anew(target, || make_special(target, stat)),
+        _ => anew(target, |name| make_special(target, name, stat)),
     }
 }
 
-/// Makes something that cannot be renamed into its place, in place of what has that name.
-fn anew(target: &Place, make: impl Fn() -> Result<(), Errno>) -> Result<(), Refusal> {
-    match make() {
-        Err(Errno::EXIST) => {
-            unlinkat(&target.directory, &target.name, AtFlags::empty())?;
-            Ok(make()?)
-        }
-        outcome => Ok(outcome?),
+/// Makes something under a name of its own, and gives it its place in one step.
+fn anew(target: &Place, make: impl Fn(&OsStr) -> Result<(), Errno>) -> Result<(), Refusal> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = OsString::from(format!(".ta-tmp-{}-{number}", std::process::id()));
+    let _claim = Claim::of_name(target)?;
+    make(&name)?;
+    let placed = renameat(&target.directory, &name, &target.directory, &target.name);
+    if placed.is_err() {
+        let _ = unlinkat(&target.directory, &name, AtFlags::empty());
     }
+    Ok(placed?)
 }
 
 #[cfg(target_os = "linux")]
-fn make_special(target: &Place, stat: &Stat) -> Result<(), Errno> {
-    use rustix::fs::mknodat;
-    let Place { directory, name } = target;
-    mknodat(directory, name, kind(stat), mode_of(mode(stat)), stat.st_rdev)?;
-    chmodat(directory, name, mode_of(mode(stat)), AtFlags::empty())
+fn make_special(target: &Place, name: &OsStr, stat: &Stat) -> Result<(), Errno> {
+    use rustix::fs::{chmodat, mknodat};
+    mknodat(&target.directory, name, kind(stat), mode_of(mode(stat)), stat.st_rdev)?;
+    // (Less the umask so far. It is nobody's yet, and no link.)
+    chmodat(&target.directory, name, mode_of(mode(stat) & 0o1777), AtFlags::empty())
 }
 
 #[cfg(not(target_os = "linux"))]
-fn make_special(_target: &Place, _stat: &Stat) -> Result<(), Errno> {
+fn make_special(_target: &Place, _name: &OsStr, _stat: &Stat) -> Result<(), Errno> {
     Err(Errno::NOTSUP)
 }
 
@@ -222,11 +293,23 @@ fn copy_file(source: &Place, target: &Place) -> Result<(), Refusal> {
     if kind(&stat) != FileType::RegularFile {
         return Err(Refusal::NotAFile("it is no regular file any more"));
     }
+    if target.stat()?.is_some_and(|stat| kind(&stat) == FileType::RegularFile) {
+        may_be_written(target)?;
+    }
     let terms = Terms::default();
-    let copied = replace(target, Content::Of(&file), NewFile::CopyOf(&stat), &terms)?;
-    if !copied.atomic {
-        let mode = mode_of(mode(&stat) & 0o777);
-        chmodat(&target.directory, &target.name, mode, AtFlags::empty())?;
+    let mut attempts = 0;
+    let copied = loop {
+        attempts += 1;
+        match replace(target, Content::Of(&file), NewFile::CopyOf(&stat), &terms) {
+            Err(Refusal::Again) if attempts < 16 => {}
+            outcome => break outcome?,
+        }
+    };
+    if !copied.atomic
+        && let Ok(written) = target.open(OFlags::WRONLY)
+    {
+        // Whoever does not own it cannot change its mode.
+        let _ = give_mode(&File::from(written), mode(&stat) & 0o777);
     }
     Ok(())
 }

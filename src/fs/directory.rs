@@ -20,13 +20,25 @@ use crate::protocol::{Base64, DirEntry, FileType};
 /// How often making directories is begun again because one of them has gone meanwhile.
 const MOST_ATTEMPTS: u32 = 16;
 
-/// What a directory holds, sorted by name.
+/// A list from which so many bytes are held is a long one.
+const LONG: usize = 256 * 1024;
+
+/// What a directory holds, sorted by name. `goes_on` is asked once whether a list that is getting
+/// long is wanted.
 ///
 /// # Errors
 /// `ENOTDIR`, and the errno of open(2) and of reading it.
-pub(crate) fn list(path: &Path) -> Result<Vec<DirEntry>> {
+pub(crate) fn list(path: &Path, goes_on: &mut dyn FnMut() -> bool) -> Result<Vec<DirEntry>> {
     let listed = open(CWD, path.as_os_str(), OFlags::empty()).and_then(|directory| {
-        let mut entries = entries(directory.as_fd())?;
+        let (mut held, mut asked) = (0, false);
+        let mut entries = entries_while(directory.as_fd(), |name| {
+            held += name.len() + size_of::<DirEntry>();
+            if held >= LONG && !asked {
+                asked = true;
+                return goes_on();
+            }
+            true
+        })?;
         entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         Ok(entries.into_iter().map(|(name, kind)| described(&directory, name, kind)).collect())
     });
@@ -59,6 +71,14 @@ pub(super) fn open(base: impl AsFd, name: &OsStr, flags: OFlags) -> io::Result<O
 
 /// Name and kind of all that is in an open directory, in no order.
 pub(super) fn entries(directory: BorrowedFd<'_>) -> io::Result<Vec<(Vec<u8>, Kind)>> {
+    entries_while(directory, |_| true)
+}
+
+/// The same, as long as each name is wanted.
+fn entries_while(
+    directory: BorrowedFd<'_>,
+    mut wanted: impl FnMut(&[u8]) -> bool,
+) -> io::Result<Vec<(Vec<u8>, Kind)>> {
     let mut found = Vec::new();
     // (`Dir::read_from` would open it again, which takes the right to enter it.)
     for entry in Dir::new(directory.try_clone_to_owned()?)? {
@@ -76,6 +96,9 @@ pub(super) fn entries(directory: BorrowedFd<'_>) -> io::Result<Vec<(Vec<u8>, Kin
             },
             kind => kind,
         };
+        if !wanted(name.to_bytes()) {
+            return Err(Errno::CANCELED.into());
+        }
         found.push((name.to_bytes().to_vec(), kind));
     }
     Ok(found)
@@ -86,7 +109,14 @@ pub(super) fn entries(directory: BorrowedFd<'_>) -> io::Result<Vec<(Vec<u8>, Kin
 /// # Errors
 /// `EEXIST`, and the errno of mkdir(2).
 pub(crate) fn make(path: &Path, recursive: bool, mode: Option<u32>) -> Result<()> {
-    let made = if recursive { make_all(path, false) } else { make_one(path).map(|()| true) };
+    // A dot at its end means the same directory.
+    let path: &Path = &path.components().collect::<PathBuf>();
+    // Never more than is asked for, and never for a moment.
+    let first = mode.map_or(0o777, |mode| mode & 0o777);
+    let made = match recursive {
+        true => make_all(path, first, false),
+        false => make_one(path, first).map(|()| true),
+    };
     let is_new = made.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists if recursive => refused_as(
             Errno::EXIST.raw_os_error(),
@@ -112,16 +142,16 @@ pub(super) fn mode_of(bits: u32) -> Mode {
     Mode::from_raw_mode(bits.try_into().unwrap_or_default())
 }
 
-fn make_one(path: &Path) -> io::Result<()> {
-    Ok(mkdirat(CWD, path, mode_of(0o777))?)
+fn make_one(path: &Path, mode: u32) -> io::Result<()> {
+    Ok(mkdirat(CWD, path, mode_of(mode))?)
 }
 
-/// Makes a directory and those above it. Answers whether it is new.
-pub(super) fn make_all(path: &Path, sync: bool) -> io::Result<bool> {
+/// Makes a directory of that mode, and those above it. Answers whether it is new.
+pub(super) fn make_all(path: &Path, mode: u32, sync: bool) -> io::Result<bool> {
     let mut attempts = 0;
     loop {
         attempts += 1;
-        match make_missing(path, sync) {
+        match make_missing(path, mode, sync) {
             // Somebody may be removing what was there a moment ago.
             Err(error) if may_pass(&error) && attempts < MOST_ATTEMPTS => {}
             outcome => return outcome,
@@ -133,11 +163,12 @@ fn may_pass(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
 }
 
-fn make_missing(path: &Path, sync: bool) -> io::Result<bool> {
+fn make_missing(path: &Path, mode: u32, sync: bool) -> io::Result<bool> {
     // From the last one up to one that is there or can be made, and down again.
     let mut missing: Vec<&Path> = Vec::new();
     let mut next = path;
-    while let Err(error) = make_one(next) {
+    let mode = |next: &Path| if next == path { mode } else { 0o777 };
+    while let Err(error) = make_one(next, mode(next)) {
         match next.parent() {
             Some(parent) if error.kind() == io::ErrorKind::NotFound => {
                 missing.push(next);
@@ -150,7 +181,7 @@ fn make_missing(path: &Path, sync: bool) -> io::Result<bool> {
         }
     }
     for path in missing.iter().rev() {
-        match make_one(path) {
+        match make_one(path, mode(path)) {
             Err(error) if !is_directory(path) => return Err(error),
             _ => {}
         }

@@ -19,13 +19,14 @@ mod staged;
 mod stat;
 mod write;
 
+pub(crate) use content::progress;
 pub(crate) use copy::copy;
 pub(crate) use directory::{list, make, realpath};
 pub(crate) use read::{Part, open};
 pub(crate) use remove::remove;
 pub(crate) use rename::rename;
 pub(crate) use staged::abandon_staged;
-pub(crate) use stat::{device, stat};
+pub(crate) use stat::{devices, stat};
 pub(crate) use write::{Terms, append, write};
 
 use std::ffi::OsStr;

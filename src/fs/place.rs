@@ -53,6 +53,12 @@ impl Place {
         for _ in 0..MOST_LINKS {
             match readlinkat(&place.directory, &place.name, Vec::new()) {
                 Ok(target) => {
+                    // Whether a link may be followed that somebody else has planted in a directory
+                    // of everybody's, only the kernel knows (fs.protected_symlinks).
+                    let followed = statat(&place.directory, &place.name, AtFlags::empty());
+                    if matches!(followed, Err(Errno::ACCESS)) {
+                        return Err(Errno::ACCESS.into());
+                    }
                     let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
                     place = Self::at(&place.directory, &target)?;
                 }

@@ -146,8 +146,9 @@ impl Reading<'_> {
         let start = buffer.len();
         while buffer.len() - start < room {
             let left = room - (buffer.len() - start);
-            // Positions are signed in the kernel.
-            let Ok(position) = i64::try_from(at) else { break };
+            // Positions are signed in the kernel, the last one of a read too.
+            let last = at.saturating_add(left as u64);
+            let (Ok(position), Ok(_)) = (i64::try_from(at), i64::try_from(last)) else { break };
             match sys::fd::read_at_into(self.file.as_fd(), buffer, left, position) {
                 Ok(0) => break,
                 Ok(read) => at += read as u64,

@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, CWD, FileType, OFlags, fstat, unlinkat};
 use rustix::io::Errno;
 
 use super::claim::Claim;
+use super::content::goes_on;
 use super::descent::Descent;
 use super::directory::{entries, open};
 use super::place::{kind, pass};
@@ -94,19 +95,19 @@ struct Spared(Vec<Identity>);
 impl Spared {
     fn new(cwd: &Path) -> io::Result<Self> {
         let mut spared = Vec::new();
-        let mut directory = match pass(CWD, cwd) {
-            // It may have been removed by somebody else.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => pass(CWD, Path::new("/"))?,
-            directory => directory?,
-        };
-        loop {
+        // What cannot be reached any more (removed by somebody else, or closed to this user) is
+        // not to be reached by a removal either.
+        let mut next = pass(CWD, cwd);
+        while let Ok(directory) = next {
             let identity = Identity::of(&fstat(&directory)?);
             if spared.last().is_some_and(|below: &Identity| below.is_same_file(&identity)) {
-                return Ok(Self(spared));
+                break;
             }
             spared.push(identity);
-            directory = pass(&directory, Path::new(".."))?;
+            next = pass(&directory, Path::new(".."));
         }
+        spared.push(Identity::of(&fstat(pass(CWD, Path::new("/"))?)?));
+        Ok(Self(spared))
     }
 
     fn contains(&self, identity: &Identity) -> bool {
@@ -155,6 +156,7 @@ impl<'a> Removal<'a> {
     }
 
     fn entry(&mut self, name: &OsStr, kind: FileType) {
+        goes_on();
         if kind == FileType::Directory {
             return self.directory(name, 0);
         }

@@ -27,7 +27,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
     };
     renamed().map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::XDEV) => {
-            let why = "they are on two file systems; copy it and remove the old one";
+            let why = "they are on two file systems or mounts; copy it and remove the old one";
             let kind = crate::error::ErrorKind::Os(Errno::XDEV.raw_os_error());
             Error::new(kind, format!("{}: {why}", what()))
         }

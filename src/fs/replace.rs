@@ -8,16 +8,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, fchmod, fchown,
-    fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, fsync, futimens, openat,
+    FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags, fchmod,
+    fchown, fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, fsync, futimens, openat,
 };
 use rustix::io::Errno;
 
 use super::claim::Claim;
 use super::content::Content;
 use super::directory::mode_of;
+use super::place::kind;
 use super::staged::Staged;
-use super::stat::mode;
+use super::stat::{Identity, mode};
 use super::write::{Refusal, Terms, Written, check_version, written};
 use super::{Place, in_place};
 
@@ -53,29 +54,15 @@ pub(super) fn replace(
         }
         Err(error) => return Err(error.into()),
     };
-    let size = content.write_to(&staged.file)?;
+    let size = content.fill(&staged.file)?;
+    if terms.sync {
+        // The long part of it, before anybody is kept out.
+        fsync(&staged.file)?;
+    }
     let claim = Claim::of_name(place)?;
-    let old = open_old(place, new)?;
-    let stat = old.as_ref().map(fstat).transpose()?;
-    check_version(stat.as_ref(), terms)?;
-    let has_other_names = stat.as_ref().is_some_and(|stat| stat.st_nlink > 1);
-    let kept = match (&old, &stat, new) {
-        (_, _, NewFile::CopyOf(source)) => {
-            set_mode(&staged.file, Some(copied_mode(source, &fstat(&staged.file)?)))?;
-            true
-        }
-        // Made with the mode of one that would replace another.
-        (None, _, NewFile::LikeOld) => return Err(Refusal::Again),
-        (Some(old), Some(stat), _) => keep(old, stat, &staged.file)?,
-        _ => set_mode(&staged.file, terms.mode).map(|()| true)?,
-    };
-    if has_other_names || !kept {
+    if !prepare(place, new, terms, &staged.file)? {
         drop(staged);
         return in_place::overwrite(place, content, terms, &claim);
-    }
-    touch(&staged.file);
-    if terms.sync {
-        fsync(&staged.file)?;
     }
     let only_new = terms.if_version.as_deref() == Some("");
     match staged.place(&place.name, only_new) {
@@ -83,7 +70,9 @@ pub(super) fn replace(
         Err(Errno::EXIST) if only_new => return Err(Refusal::Conflict("it exists")),
         // EBUSY: it is mounted on its own, as a container's /etc/hosts is, and a rename cannot
         // reach what is under the mount. EPERM, EACCES: somebody else's in a sticky directory.
-        Err(Errno::BUSY | Errno::PERM | Errno::ACCESS | Errno::XDEV) if old.is_some() => {
+        Err(Errno::BUSY | Errno::PERM | Errno::ACCESS | Errno::XDEV)
+            if place.stat()?.is_some_and(|stat| kind(&stat) == FileType::RegularFile) =>
+        {
             drop(staged);
             return in_place::overwrite(place, content, terms, &claim);
         }
@@ -96,55 +85,121 @@ pub(super) fn replace(
     Ok(written(&staged.file, size, true)?)
 }
 
-/// Not allowed here, whoever asks: the directory is another's, or the file system read-only.
+/// Not allowed here, whoever asks: the directory is another's, or the file system is read-only, or
+/// one that holds no files but its own, as /proc.
 fn is_refusal(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    matches!(errno, Some(Errno::ACCESS | Errno::PERM | Errno::ROFS))
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::ACCESS
+                | Errno::PERM
+                | Errno::ROFS
+                | Errno::NOENT
+                | Errno::INVAL
+                | Errno::NOSYS
+                | Errno::NOTSUP
+        )
+    )
+}
+
+/// How often a new file is made what the old one is by now.
+const MOST_LOOKS: u32 = 16;
+
+/// Makes the new file what it is to be besides its content. `false` where it cannot be. When this
+/// has come to its end, what stands at the place is what it looked at, and of the right version: so
+/// nothing that happened while this took its time is lost. (A file that never stands still is
+/// replaced all the same, unless a version was asked for.)
+fn prepare(place: &Place, new: NewFile<'_>, terms: &Terms, file: &File) -> Result<bool, Refusal> {
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        let old = place.stat()?;
+        match (&old, new) {
+            (Some(old), _) if kind(old) == FileType::RegularFile => {
+                if old.st_nlink > 1 || !keep(&open_old(place)?, new, file)? {
+                    return Ok(false);
+                }
+            }
+            // A copy replaces a link by itself.
+            (None, NewFile::CopyOf(source)) => give_copied_mode(source, file)?,
+            (Some(old), NewFile::CopyOf(source)) if kind(old) == FileType::Symlink => {
+                give_copied_mode(source, file)?;
+            }
+            (None, NewFile::Made) => set_mode(file, terms.mode)?,
+            // It has come or gone, and the new file was made for the other case.
+            _ => return Err(Refusal::Again),
+        }
+        touch(file);
+        if terms.sync {
+            fsync(file)?;
+        }
+        let now = place.stat()?;
+        let stands_still = now.as_ref().map(Identity::of) == old.as_ref().map(Identity::of);
+        if stands_still || looks == MOST_LOOKS {
+            check_version(now.as_ref(), terms)?;
+            return Ok(true);
+        }
+    }
+}
+
+/// What is to be replaced, opened in whichever way is allowed.
+fn open_old(place: &Place) -> Result<File, Refusal> {
+    let opened = place.open(OFlags::RDONLY).or_else(|_| place.open(OFlags::WRONLY));
+    let old = match opened {
+        Ok(old) => File::from(old),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Refusal::Again),
+        Err(error) => return Err(error.into()),
+    };
+    if kind(&fstat(&old)?) == FileType::RegularFile { Ok(old) } else { Err(Refusal::Again) }
+}
+
+fn give_copied_mode(source: &Stat, file: &File) -> io::Result<()> {
+    // A file system that knows no modes copies all the same.
+    give_mode(file, copied_mode(source, &fstat(file)?)).map(drop)
 }
 
 /// The mode of a copy. Setuid and setgid would lend the rights of somebody else where the copy has
 /// another owner.
-fn copied_mode(source: &Stat, copy: &Stat) -> u32 {
+pub(super) fn copied_mode(source: &Stat, copy: &Stat) -> u32 {
     let same_owner = (source.st_uid, source.st_gid) == (copy.st_uid, copy.st_gid);
     if same_owner { mode(source) } else { mode(source) & 0o1777 }
 }
 
-/// What is to be replaced, opened in whichever way is allowed.
-fn open_old(place: &Place, new: NewFile<'_>) -> io::Result<Option<File>> {
-    let opened = place.open(OFlags::RDONLY).or_else(|_| place.open(OFlags::WRONLY));
-    match opened {
-        Ok(old) => Ok(Some(File::from(old))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // A link, say, which a copy replaces by itself.
-        Err(_) if matches!(new, NewFile::CopyOf(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// Gives the new file owner, extended attributes (access lists are among them) and mode of the
 /// old one. `false` where it may not be given one of them.
-fn keep(old: &File, stat: &Stat, new: &File) -> io::Result<bool> {
-    let own = fstat(new)?;
+fn keep(old: &File, new: NewFile<'_>, file: &File) -> io::Result<bool> {
+    let (stat, own) = (fstat(old)?, fstat(file)?);
     if (own.st_uid, own.st_gid) != (stat.st_uid, stat.st_gid) {
         let owner = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-        if fchown(new, Some(owner.0), Some(owner.1)).is_err() {
+        if fchown(file, Some(owner.0), Some(owner.1)).is_err() {
             return Ok(false);
         }
     }
     // After the owner, a change of which drops capabilities and setuid.
-    if !keep_attributes(old, new)? {
+    if !keep_attributes(old, file)? {
         return Ok(false);
     }
-    set_mode(new, Some(mode(stat)))?;
-    // The kernel drops setgid for a group that is not ours, and says nothing.
-    Ok(mode(&fstat(new)?) == mode(stat))
+    match new {
+        NewFile::CopyOf(source) => give_copied_mode(source, file).map(|()| true),
+        NewFile::Made | NewFile::LikeOld => give_mode(file, mode(&stat)),
+    }
+}
+
+/// Whether the file has this mode now. (The kernel drops setgid for a group that is not ours, and
+/// says nothing; some file systems know no modes.)
+pub(super) fn give_mode(file: &File, wanted: u32) -> io::Result<bool> {
+    if mode(&fstat(file)?) == wanted {
+        return Ok(true);
+    }
+    Ok(fchmod(file, mode_of(wanted)).is_ok() && mode(&fstat(file)?) == wanted)
 }
 
 fn keep_attributes(old: &File, new: &File) -> io::Result<bool> {
     let names = match sized(|buffer| flistxattr(old, spare_capacity(buffer))) {
         Ok(names) => names,
         Err(Errno::NOTSUP) => return Ok(true),
-        Err(errno) => return Err(errno.into()),
+        // More than can be listed.
+        Err(_) => return Ok(false),
     };
     // A directory's default access list gives new files one that the old one has not.
     let own = sized(|buffer| flistxattr(new, spare_capacity(buffer)))?;

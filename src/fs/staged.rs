@@ -17,10 +17,12 @@ use std::time::Duration;
 
 use crossbeam_channel::bounded;
 use rustix::fs::{
-    AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstat, openat, renameat, statat, unlinkat,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat, renameat, statat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
+use super::place::kind;
 use super::stat::Identity;
 use crate::sync::lock;
 use crate::threads;
@@ -161,6 +163,11 @@ fn rename_new(directory: &OwnedFd, from: &str, to: &OsStr) -> Result<(), Errno> 
 
 /// Whether a server that was killed has left this; then it is removed.
 fn was_left(directory: &OwnedFd, name: &OsStr) -> bool {
+    // Only a file is one of ours; to open a FIFO would do something to it.
+    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if kind(&stat) == FileType::RegularFile => {}
+        _ => return false,
+    }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(file) = openat(directory, name, flags, Mode::empty()) else { return false };
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -175,7 +182,7 @@ fn was_left(directory: &OwnedFd, name: &OsStr) -> bool {
 }
 
 /// Whether a name is exactly one that is given here.
-fn is_ours(bytes: &[u8]) -> bool {
+pub(super) fn is_ours(bytes: &[u8]) -> bool {
     let number = bytes.strip_prefix(PREFIX.as_bytes()).and_then(|rest| str::from_utf8(rest).ok());
     let number: Option<usize> = number.and_then(|number| number.parse().ok());
     number.is_some_and(|number| name(number).as_bytes() == bytes)

@@ -52,11 +52,13 @@ pub(super) fn mode(stat: &Stat) -> u32 {
     u32::from(stat.st_mode) & 0o7777
 }
 
-/// The file system that a path is on; that of the nearest directory above it where there is
-/// nothing yet.
-pub(crate) fn device(path: &Path) -> Option<u64> {
-    let device = |path| statat(CWD, path, AtFlags::empty()).map(|stat| Identity::of(&stat).device);
-    path.ancestors().find_map(|path| device(path).ok())
+/// The file systems that a path is on: where its name is, and where what it leads to is. Of what is
+/// not there yet, that of the nearest directory above it.
+pub(crate) fn devices(path: &Path) -> Vec<u64> {
+    let device = |path, flags| statat(CWD, path, flags).map(|stat| Identity::of(&stat).device);
+    let named = path.ancestors().find_map(|path| device(path, AtFlags::SYMLINK_NOFOLLOW).ok());
+    let meant = path.ancestors().find_map(|path| device(path, AtFlags::empty()).ok());
+    named.into_iter().chain(meant).collect()
 }
 
 /// What changes when the content does: which file it is, its size and its times. The time of the

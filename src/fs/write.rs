@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{
-    Access, AtFlags, FileType, Mode, OFlags, Stat, accessat, fstat, openat, unlinkat,
+    Access, AtFlags, FileType, Mode, OFlags, Stat, accessat, fstat, fsync, openat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -14,12 +15,14 @@ use super::content::Content;
 use super::place::kind;
 use super::replace::{self, NewFile};
 use super::stat::Identity;
-use super::{Place, directory, in_place};
+use super::{Place, directory, in_place, staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::WriteFileResult;
 
 /// How often it is begun again because the file has come or gone meanwhile.
 const MOST_ATTEMPTS: usize = 16;
+
+const MISSING: &str = "it does not exist";
 
 /// What else is asked of a write.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +44,10 @@ pub(super) enum Refusal {
     NotAFile(&'static str),
     /// It has another version.
     Conflict(&'static str),
+    /// A directory stands there.
+    Directory,
+    /// It may not be asked for.
+    Invalid(&'static str),
     /// It came or went meanwhile: from the beginning.
     Again,
     /// Some of it has been written.
@@ -85,8 +92,7 @@ fn attempt(
     mut write: impl FnMut(&Place) -> Result<Written, Refusal>,
 ) -> Result<WriteFileResult> {
     for _ in 0..MOST_ATTEMPTS {
-        let place = find(path, terms).map_err(|error| super::refused(&error, verb, path))?;
-        match write(&place) {
+        match find(path, terms).and_then(|place| write(&place)) {
             Ok(Written { size, identity, atomic }) => {
                 return Ok(WriteFileResult { size, version: identity.version(), atomic });
             }
@@ -103,6 +109,10 @@ impl Refusal {
         match self {
             Self::Io(error) => super::refused(&error, verb, path),
             Self::NotAFile(what) => of_kind(ErrorKind::NotAFile, what),
+            Self::Directory => {
+                of_kind(ErrorKind::Os(Errno::ISDIR.raw_os_error()), "a directory stands there")
+            }
+            Self::Invalid(why) => of_kind(ErrorKind::Os(Errno::INVAL.raw_os_error()), why),
             Self::Conflict(why) => of_kind(ErrorKind::Conflict, why),
             Self::Again => of_kind(ErrorKind::Os(Errno::AGAIN.raw_os_error()), "it has changed"),
             Self::Partly(error, taken) => {
@@ -114,36 +124,43 @@ impl Refusal {
 }
 
 /// Where the path leads, the directories above it made if that is asked for.
-fn find(path: &Path, terms: &Terms) -> io::Result<Place> {
+fn find(path: &Path, terms: &Terms) -> Result<Place, Refusal> {
     match Place::following(path) {
         Err(error) if terms.create_parents && error.kind() == io::ErrorKind::NotFound => {
-            if let Some(parent) = path.parent() {
-                directory::make_all(parent, terms.sync)?;
+            if terms.if_version.as_ref().is_some_and(|version| !version.is_empty()) {
+                return Err(Refusal::Conflict(MISSING));
             }
-            Place::following(path)
+            if let Some(parent) = path.parent() {
+                directory::make_all(parent, 0o777, terms.sync)?;
+            }
+            Ok(Place::following(path)?)
         }
-        place => place,
+        place => Ok(place?),
     }
 }
 
 fn write_at(place: &Place, content: Content<'_>, terms: &Terms) -> Result<Written, Refusal> {
+    reserved(place)?;
     let Some(stat) = place.stat()? else {
         return replace::replace(place, content, NewFile::Made, terms);
     };
     match kind(&stat) {
         FileType::RegularFile => {
-            // A rename would not ask the file itself.
-            accessat(&place.directory, &place.name, Access::WRITE_OK, AtFlags::EACCESS)?;
+            may_be_written(place)?;
             if stat.st_nlink > 1 {
                 // A rename would leave the old content under the other names.
-                let claim = Claim::of_name(place)?;
-                return in_place::overwrite(place, content, terms, &claim);
+                return in_place::overwrite(place, content, terms, &Claim::of_name(place)?);
             }
             replace::replace(place, content, NewFile::LikeOld, terms)
         }
         FileType::Symlink => Err(Refusal::Again),
         other => special(place, other, content, terms),
     }
+}
+
+/// A rename would not ask the file itself.
+pub(super) fn may_be_written(place: &Place) -> Result<(), Refusal> {
+    Ok(accessat(&place.directory, &place.name, Access::WRITE_OK, AtFlags::EACCESS)?)
 }
 
 /// What is no regular file takes bytes or does not, but has no content to be replaced.
@@ -162,39 +179,46 @@ fn special(
 }
 
 fn append_at(place: &Place, bytes: &[u8], terms: &Terms) -> Result<Written, Refusal> {
-    let _name = Claim::of_name(place)?;
+    reserved(place)?;
     match place.stat()?.as_ref().map(kind) {
-        None => {
-            check_version(None, terms)?;
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            // The mode that it is to have comes last: writing would take setuid from it.
-            let mode = Mode::from_raw_mode(if terms.mode.is_some() { 0o600 } else { 0o666 });
-            let file = match openat(&place.directory, &place.name, flags, mode) {
-                Ok(file) => File::from(file),
-                Err(Errno::EXIST) => return Err(Refusal::Again),
-                Err(errno) => return Err(errno.into()),
-            };
-            let content = Claim::of_content(&fstat(&file)?);
-            let outcome = in_place::extend(&file, bytes, terms, &content).and_then(|appended| {
-                replace::set_mode(&file, terms.mode)?;
-                Ok(written(&file, appended.size, false)?)
-            });
-            if outcome.is_err() {
-                let _ = unlinkat(&place.directory, &place.name, AtFlags::empty());
-            } else if terms.sync {
-                replace::sync_directory(place, &file)?;
-            }
-            outcome
-        }
-        Some(FileType::RegularFile) => {
-            let file = File::from(place.open(OFlags::WRONLY | OFlags::APPEND)?);
-            let content = Claim::of_content(&fstat(&file)?);
-            check_version(Some(&fstat(&file)?), terms)?;
-            in_place::extend(&file, bytes, terms, &content)
-        }
-        Some(FileType::Symlink) => Err(Refusal::Again),
-        Some(other) => special(place, other, Content::Bytes(bytes), terms),
+        None | Some(FileType::RegularFile) => {}
+        Some(FileType::Symlink) => return Err(Refusal::Again),
+        Some(other) => return special(place, other, Content::Bytes(bytes), terms),
     }
+    let name = Claim::of_name(place)?;
+    if place.stat()?.is_some() {
+        return in_place::append(place, bytes, terms, &name);
+    }
+    check_version(None, terms)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    // The mode that it is to have comes last: writing would take setuid from it.
+    let mode = Mode::from_raw_mode(if terms.mode.is_some() { 0o600 } else { 0o666 });
+    let file = match openat(&place.directory, &place.name, flags, mode) {
+        Ok(file) => File::from(file),
+        Err(Errno::EXIST) => return Err(Refusal::Again),
+        Err(errno) => return Err(errno.into()),
+    };
+    let appended = in_place::extend(&file, bytes).and_then(|size| {
+        replace::set_mode(&file, terms.mode)?;
+        replace::touch(&file);
+        if terms.sync {
+            fsync(&file)?;
+            replace::sync_directory(place, &file)?;
+        }
+        written(&file, size, false)
+    });
+    if appended.is_err() {
+        let _ = unlinkat(&place.directory, &place.name, AtFlags::empty());
+    }
+    Ok(appended?)
+}
+
+/// The names of files that have no place yet are nobody else's.
+pub(super) fn reserved(place: &Place) -> Result<(), Refusal> {
+    if staged::is_ours(place.name.as_bytes()) {
+        return Err(Refusal::Invalid("names like .ta-tmp-0 are the server's own"));
+    }
+    Ok(())
 }
 
 /// Whether what stands there is what the caller has seen.
@@ -202,7 +226,7 @@ pub(super) fn check_version(stat: Option<&Stat>, terms: &Terms) -> Result<(), Re
     let Some(wanted) = terms.if_version.as_deref() else { return Ok(()) };
     match stat {
         None if wanted.is_empty() => Ok(()),
-        None => Err(Refusal::Conflict("it does not exist any more")),
+        None => Err(Refusal::Conflict(MISSING)),
         Some(_) if wanted.is_empty() => Err(Refusal::Conflict("it exists")),
         Some(stat) if Identity::of(stat).version() == wanted => Ok(()),
         Some(_) => Err(Refusal::Conflict("it has changed since that version")),

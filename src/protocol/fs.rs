@@ -64,6 +64,14 @@ pub struct ReadFileParams {
     pub length: Option<u64>,
 }
 
+impl ReadFileParams {
+    /// A whole file.
+    #[must_use]
+    pub fn whole(path: WirePath) -> Self {
+        Self { path, offset: None, length: None }
+    }
+}
+
 /// What was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,11 +1,14 @@
 //! Paths in JSON.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::bytes::{Base64, encode_onto};
 
@@ -54,17 +57,48 @@ impl Serialize for WirePath {
 
 impl<'de> Deserialize<'de> for WirePath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Form)
+    }
+}
+
+/// Reads either form, and nothing else for longer than it takes to see that.
+struct Form;
+
+impl<'de> Visitor<'de> for Form {
+    type Value = WirePath;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a path, as a string or an object with base64")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<WirePath, E> {
+        WirePath::try_from(PathBuf::from(text)).map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WirePath, A::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "a path: a string, or an object with base64")]
-        enum Form {
-            Text(String),
-            Bytes { base64: Base64 },
+        struct Bytes {
+            base64: Base64,
         }
-        let path = match Form::deserialize(deserializer)? {
-            Form::Text(text) => PathBuf::from(text),
-            Form::Bytes { base64 } => PathBuf::from(std::ffi::OsString::from_vec(base64.0)),
-        };
-        Self::try_from(path).map_err(de::Error::custom)
+        let Bytes { base64 } = Bytes::deserialize(MapAccessDeserializer::new(map))?;
+        let path = PathBuf::from(OsString::from_vec(base64.0));
+        WirePath::try_from(path).map_err(de::Error::custom)
+    }
+}
+
+impl TryFrom<&str> for WirePath {
+    type Error = String;
+
+    fn try_from(path: &str) -> Result<Self, String> {
+        Self::try_from(PathBuf::from(path))
+    }
+}
+
+impl TryFrom<&Path> for WirePath {
+    type Error = String;
+
+    fn try_from(path: &Path) -> Result<Self, String> {
+        Self::try_from(path.to_path_buf())
     }
 }
 

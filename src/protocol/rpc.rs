@@ -155,6 +155,7 @@ fn for_people(reason: &str) -> String {
         ("a nonzero u64", "an integer of at least 1"),
         ("a nonzero u16", "an integer from 1 to 65535"),
         ("expected u64", "expected an integer of at least 0"),
+        ("expected u32", "expected an integer from 0 to 4095"),
         ("expected i64", "expected an integer"),
         ("expected a map", "expected an object"),
         ("a sequence", "an array"),

@@ -88,7 +88,7 @@ impl Session {
         self.end_processes();
         // (What processes have written is nobody's concern any more.)
         if end == End::Closed && awaits_answers {
-            self.files.finish(hurry);
+            self.files.finish(&self.outbox, hurry);
             self.outbox.drain(PATIENCE, hurry);
         }
         end
@@ -129,10 +129,16 @@ impl Session {
     }
 
     fn receive(&self, text: &str) {
-        match lifted::lift(text) {
-            Some(Lifted { rest, bytes }) => self.take(&rest, Some(bytes)),
-            None => self.take(text, None),
+        if let Some(lifted) = lifted::lift_params(text) {
+            let Lifted { member, rest, bytes } = lifted;
+            // Of another method's params it is whatever that makes of it.
+            if let Ok(Message::Request { method, .. }) = &rpc::parse(&rest)
+                && lifted::member_of(method) == Some(member)
+            {
+                return self.take(&rest, Some(bytes));
+            }
         }
+        self.take(text, None);
     }
 
     /// Takes a message, and what was lifted out of it.

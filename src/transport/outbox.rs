@@ -201,6 +201,16 @@ impl Outbox {
         !matches!(written.recv_timeout(timeout), Err(RecvTimeoutError::Timeout))
     }
 
+    /// Whether the stream is a pipe to the only peer.
+    pub(crate) fn is_stdio(&self) -> bool {
+        self.framing == Framing::Lines
+    }
+
+    /// A number that changes while the peer takes something.
+    pub(crate) fn progress(&self) -> u64 {
+        self.progress.load(Ordering::Relaxed)
+    }
+
     /// Whether answers wait to be written, long ones not counted.
     pub(crate) fn has_answers(&self) -> bool {
         !self.control.is_empty()

@@ -1,22 +1,27 @@
 //! How much memory the answers of a connection may take that are being made or written.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::sync::lock;
 
 /// Bytes. Enough to keep a connection busy whose host asks ahead; a longer answer is made alone.
-const MOST: usize = 16 * 1024 * 1024;
+pub(super) const MOST: usize = 16 * 1024 * 1024;
 
-/// The budget of one connection.
+/// The budget of one connection. Whoever waits for a share gets it in the order they came, so that
+/// a large one is not passed for ever by small ones.
 #[derive(Default)]
 pub(super) struct Budget {
     state: Mutex<State>,
-    given_back: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     taken: usize,
+    /// Who waits, by number; bounded by the threads that there may be.
+    waiting: VecDeque<u64>,
+    next: u64,
     ended: bool,
 }
 
@@ -27,23 +32,31 @@ pub(super) struct Share {
 }
 
 impl Budget {
-    /// Takes a share if there is room for it.
+    /// Takes a share if there is room for it and nobody waits.
     pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Share> {
         let mut state = lock(&self.state);
-        state.has_room(bytes).then(|| self.give(&mut state, bytes))
+        let free = state.waiting.is_empty() && state.has_room(bytes);
+        free.then(|| self.give(&mut state, bytes))
     }
 
     /// Waits for a share. `None` when the connection has ended.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<Share> {
         let mut state = lock(&self.state);
-        while !state.has_room(bytes) {
+        let number = state.next;
+        state.next += 1;
+        state.waiting.push_back(number);
+        while !(state.waiting.front() == Some(&number) && state.has_room(bytes)) {
             if state.ended {
                 return None;
             }
             // The condition variable hands the lock back while it waits.
-            state = self.given_back.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        Some(self.give(&mut state, bytes))
+        state.waiting.pop_front();
+        let share = self.give(&mut state, bytes);
+        drop(state);
+        self.changed.notify_all();
+        Some(share)
     }
 
     /// Whether nothing of it is taken.
@@ -59,19 +72,19 @@ impl Budget {
     /// Nobody waits any more.
     pub(super) fn end(&self) {
         lock(&self.state).ended = true;
-        self.given_back.notify_all();
+        self.changed.notify_all();
     }
 }
 
 impl State {
     fn has_room(&self, bytes: usize) -> bool {
-        self.taken == 0 || self.taken + bytes <= MOST
+        self.taken == 0 || self.taken.saturating_add(bytes) <= MOST
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         lock(&self.budget.state).taken -= self.bytes;
-        self.budget.given_back.notify_all();
+        self.budget.changed.notify_all();
     }
 }

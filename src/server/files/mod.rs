@@ -4,7 +4,9 @@ mod budget;
 mod queue;
 mod schedule;
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +22,8 @@ use crate::protocol::{
     RealpathResult, RemoveParams, RenameParams, StatParams, WirePath, WriteFileParams,
     file_content,
 };
-use budget::{Budget, Share};
+use crate::transport::Outbox;
+use budget::{Budget, MOST, Share};
 use queue::{Job, Queue, Turn};
 use schedule::Kind;
 
@@ -28,6 +31,9 @@ use schedule::Kind;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of a connection waits for what is being written.
 const ENDING: Duration = Duration::from_secs(3);
+/// PATH_MAX of Linux: no path has more bytes.
+const LONGEST_PATH: usize = 4096;
+const LONGEST_VERSION: usize = 256;
 /// What an answer has around its bytes, its id aside: names of members, sizes, a version.
 const AROUND: usize = 512;
 
@@ -68,7 +74,10 @@ impl Files {
         let terms = fs::Terms {
             mode: params.mode.map(Mode::bits),
             create_parents: params.create_parents.unwrap_or(false),
-            if_version: params.if_version,
+            // What is as long as that is no version, and waits as this one.
+            if_version: params
+                .if_version
+                .map(|version| if version.len() > LONGEST_VERSION { "?".into() } else { version }),
             sync: params.sync.unwrap_or(false),
         };
         if let Err(error) = self.queue.admit(content.len()) {
@@ -95,15 +104,9 @@ impl Files {
     pub(super) fn readdir(&self, params: &PathParams, responder: Responder) {
         let path = self.path(&params.path);
         let answers = self.answers.clone();
-        self.submit(
-            Kind::Read,
-            vec![path.clone()],
-            responder,
-            move |turn, responder| match fs::list(&path) {
-                Ok(entries) => answers.list(turn, &path, entries, responder),
-                Err(error) => responder.send::<()>(&Err(error)),
-            },
-        );
+        self.submit(Kind::Read, vec![path.clone()], responder, move |turn, responder| {
+            answers.list(turn, &path, responder);
+        });
     }
 
     pub(super) fn mkdir(&self, params: &MkdirParams, responder: Responder) {
@@ -152,8 +155,12 @@ impl Files {
 
     /// The peer has said all it had to say: that is done and answered. `hurry` tells that there is
     /// no time for it any more.
-    pub(super) fn finish(&self, hurry: &dyn Fn() -> bool) {
-        self.queue.finish(PATIENCE, hurry);
+    pub(super) fn finish(&self, outbox: &Outbox, hurry: &dyn Fn() -> bool) {
+        // A long copy goes on, and so does a host that reads slowly. (Where there are many peers,
+        // what goes on may be another's; nobody waits for the answer there.)
+        let files = || if outbox.is_stdio() { fs::progress() } else { 0 };
+        let moved = || (files(), outbox.progress());
+        self.queue.finish(PATIENCE, &moved, hurry);
     }
 
     /// The connection is over: nothing more is begun.
@@ -162,8 +169,12 @@ impl Files {
         self.queue.stop(ENDING);
     }
 
+    /// A path as it is meant here. One that is longer than any can be is cut, so that it still is
+    /// too long and does not cost what it weighs while it waits.
     fn path(&self, path: &WirePath) -> PathBuf {
-        self.environment.resolve(path.as_path())
+        let bytes = path.as_path().as_os_str().as_bytes();
+        let path = bytes.get(..=LONGEST_PATH).unwrap_or(bytes);
+        self.environment.resolve(Path::new(OsStr::from_bytes(path)))
     }
 
     fn change(
@@ -215,7 +226,7 @@ impl Files {
 }
 
 impl Answers {
-    fn read(&self, turn: &Turn, path: &std::path::Path, part: Part, responder: Responder) {
+    fn read(&self, turn: &Turn, path: &Path, part: Part, responder: Responder) {
         let room = self.longest.saturating_sub(AROUND + responder.id_size());
         let most = (room / 4 * 3) as u64;
         let reading = match fs::open(path) {
@@ -236,13 +247,17 @@ impl Answers {
         }
     }
 
-    fn list(
-        &self,
-        turn: &Turn,
-        path: &std::path::Path,
-        entries: Vec<crate::protocol::DirEntry>,
-        responder: Responder,
-    ) {
+    fn list(&self, turn: &Turn, path: &Path, responder: Responder) {
+        // A long list is made while nothing else is: only then its size is known.
+        let mut share = None;
+        let listed = fs::list(path, &mut || {
+            share = turn.park(|| self.budget.take(MOST));
+            share.is_some()
+        });
+        let entries = match listed {
+            Ok(entries) => entries,
+            Err(error) => return responder.send::<()>(&Err(error)),
+        };
         let count = entries.len();
         let mut buffer = responder.begin(count * 64 + AROUND);
         crate::protocol::rpc::write_json(&mut buffer, &ReaddirResult { entries });
@@ -253,7 +268,7 @@ impl Answers {
             );
             return responder.send::<()>(&Err(Error::new(ErrorKind::TooLarge, message)));
         }
-        let Some(share) = self.share(turn, buffer.len()) else { return };
+        let Some(share) = share.or_else(|| self.share(turn, buffer.len())) else { return };
         turn.park(|| responder.finish(buffer, Box::new(share)));
     }
 

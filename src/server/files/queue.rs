@@ -116,13 +116,23 @@ impl Queue {
         }
     }
 
-    /// Waits until all is done, or nothing has come to its end for `patience`, or `hurry` says so.
-    pub(super) fn finish(&self, patience: Duration, hurry: &dyn Fn() -> bool) {
+    /// Waits until all is done, or nothing has come to its end for `patience` and what `moved`
+    /// answers has not changed, or `hurry` says so.
+    pub(super) fn finish<T: PartialEq>(
+        &self,
+        patience: Duration,
+        moved: &dyn Fn() -> T,
+        hurry: &dyn Fn() -> bool,
+    ) {
         const GLANCE: Duration = Duration::from_millis(100);
+        let (mut seen, mut since) = (moved(), Instant::now());
         let mut state = lock(&self.0.state);
-        let start = Instant::now();
         while !state.schedule.is_empty() {
-            if state.schedule.progress().max(start).elapsed() >= patience || hurry() {
+            let now = moved();
+            if now != seen {
+                (seen, since) = (now, Instant::now());
+            }
+            if state.schedule.progress().max(since).elapsed() >= patience || hurry() {
                 return;
             }
             // The condition variable hands the lock back while it waits.
@@ -194,7 +204,7 @@ impl Shared {
             return state;
         };
         self.call_for_help(state);
-        let devices = || paths.iter().filter_map(|path| fs::device(path)).collect();
+        let devices = || paths.iter().flat_map(|path| fs::devices(path)).collect();
         match run {
             Some(run) => {
                 let _done = Done { shared: self, number };
