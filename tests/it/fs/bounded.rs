@@ -80,19 +80,52 @@ fn a_path_longer_than_any_is_refused_at_once_and_not_kept() {
     reader.finish();
 }
 
+/// `DIR/./././…/name`, of so many bytes in all.
+fn long_path(dir: &TempDir, name: &str, length: usize) -> String {
+    let around = dir.path().as_os_str().len() + 1 + name.len();
+    let dots = length - around;
+    let slashes = if dots % 2 == 1 { "/" } else { "" };
+    format!("{}/{slashes}{}{name}", dir.path().display(), "./".repeat(dots / 2))
+}
+
 #[test]
 fn a_path_is_too_long_where_it_is_for_the_system() {
     let mut peer = Setup::new().stdio();
-    for (length, code) in [(4_095, "ENOENT"), (4_097, "ENAMETOOLONG"), (100_000, "ENAMETOOLONG")] {
-        let name = format!("/nope/{}", "a/".repeat(length / 2));
-        let name = format!("{}a", &name[..length - 1]);
+    let dir = TempDir::new();
+    dir.write("f", "content");
+    let longest = long_path(&dir, "f", 4_095);
+    assert_eq!(super::read(&mut peer, &longest), b"content");
+    super::write_with(&mut peer, &longest, "new", &json!({}));
+    for length in [4_097, 100_000] {
+        let long = long_path(&dir, "f", length);
+        for method in ["fs/stat", "fs/readFile", "fs/readdir", "fs/realpath", "fs/remove"] {
+            super::fails(&mut peer, method, &path(&long), "ENAMETOOLONG");
+        }
+        super::fails(&mut peer, "fs/writeFile", &content(&long, "x"), "ENAMETOOLONG");
+    }
+    assert_eq!(std::fs::read(dir.join("f")).unwrap(), b"new");
+}
+
+/// Wherever it would be cut.
+#[test]
+fn a_path_that_is_too_long_never_stands_for_a_shorter_one() {
+    let mut peer = Setup::new().stdio();
+    let dir = TempDir::new();
+    let source = dir.write("source", "x");
+    for cut in 4_090..=4_100 {
+        let mut long = long_path(&dir, "ff", cut);
+        long.push_str(&"f".repeat(200));
+        let from = json!({"from": super::wire(&source), "to": long});
         for (method, params) in [
-            ("fs/stat", path(&name)),
-            ("fs/readFile", path(&name)),
-            ("fs/writeFile", content(&name, "x")),
-            ("fs/remove", path(&name)),
+            ("fs/writeFile", content(&long, "x")),
+            ("fs/writeFile", super::merged(content(&long, "x"), &json!({"append": true}))),
+            ("fs/writeFile", super::merged(content(&long, "x"), &json!({"createParents": true}))),
+            ("fs/mkdir", path(&long)),
+            ("fs/copy", from.clone()),
+            ("fs/rename", from),
         ] {
-            super::fails(&mut peer, method, &params, code);
+            super::fails(&mut peer, method, &params, "ENAMETOOLONG");
+            assert_eq!(super::names(dir.path()), ["source"], "{method} of {} bytes", long.len());
         }
     }
 }
