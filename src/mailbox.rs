@@ -146,7 +146,11 @@ impl<O: Order> Mailbox<O> {
 
     /// No more orders are taken; those not yet looked at are answered.
     pub(crate) fn close(&self) {
-        let late = lock(&self.orders).take();
-        late.into_iter().flatten().for_each(|order| order.too_late(&self.id));
+        self.close_and_take().into_iter().for_each(|order| order.too_late(&self.id));
+    }
+
+    /// No more orders are taken; answers those not yet looked at.
+    pub(crate) fn close_and_take(&self) -> VecDeque<O> {
+        lock(&self.orders).take().unwrap_or_default()
     }
 }

@@ -52,7 +52,7 @@ impl Dial {
     ///
     /// # Errors
     /// A look-up that cannot be begun.
-    pub(super) fn new(endpoint: Endpoint, terms: Terms, waker: &Arc<Waker>) -> Result<Self> {
+    pub(super) fn new(endpoint: Endpoint, terms: &Terms, waker: &Arc<Waker>) -> Result<Self> {
         let now = Instant::now();
         let far = now + Duration::from_secs(365 * 24 * 3600);
         let mut dial = Self {
@@ -70,7 +70,7 @@ impl Dial {
             Endpoint::Unix(path) => dial.left.push_back(Address::Unix(path.clone())),
             Endpoint::Tcp { host, port } => match lookup::known(host, *port) {
                 Some(addresses) => dial.enlist(addresses),
-                None => dial.lookup = Some(Lookup::start(host, *port, waker)?),
+                None => dial.lookup = Some(Lookup::start(host, *port, &terms.lookups, waker)?),
             },
         }
         Ok(dial)
@@ -87,8 +87,9 @@ impl Dial {
     fn enlist(&mut self, addresses: Vec<SocketAddr>) {
         self.left = lookup::interleaved(addresses).into_iter().map(Address::Ip).collect();
         let count = u32::try_from(self.left.len().max(1)).unwrap_or(u32::MAX);
-        // Each gets its share of the time.
-        self.head_start = HEAD_START.min(self.timeout / count);
+        // Each gets its share of the time that is left.
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        self.head_start = HEAD_START.min(left / count);
     }
 
     /// Goes on with whatever can be gone on with. `None` means that it has to be waited.

@@ -10,10 +10,16 @@ use crate::sync::lock;
 use crate::sys::poll::Waker;
 use crate::threads;
 
-/// The most look-ups of the whole program at a time. One whose connection has been given up, or
-/// whose host has gone, goes on until the resolver gives up: nobody can stop it.
+/// The most look-ups of one host at a time, so that one cannot use up those of all. One whose
+/// connection has been given up goes on until the resolver gives up: nobody can stop it.
+const MOST_OF_ONE: usize = 64;
+/// The most of the whole program, those included whose host has gone.
 const MOST_RUNNING: usize = 1024;
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// How many look-ups of one host are running.
+#[derive(Debug, Default)]
+pub(crate) struct Lookups(AtomicUsize);
 
 /// The addresses that are known without asking anybody: of an address itself, and of localhost,
 /// which nobody else should be asked for (RFC 6761) and which is not in the /etc/hosts of a
@@ -45,10 +51,15 @@ impl Lookup {
     ///
     /// # Errors
     /// `Limit`, and `EAGAIN` where there can be no more threads.
-    pub(super) fn start(host: &str, port: u16, waker: &Arc<Waker>) -> Result<Self> {
+    pub(super) fn start(
+        host: &str,
+        port: u16,
+        lookups: &Arc<Lookups>,
+        waker: &Arc<Waker>,
+    ) -> Result<Self> {
         let what = || format!("cannot look up {host:?}");
-        let Some(running) = Running::new() else {
-            let message = format!("{}: {MOST_RUNNING} other look-ups are running", what());
+        let Some(running) = Running::new(lookups) else {
+            let message = format!("{}: too many other look-ups are running", what());
             return Err(Error::new(ErrorKind::Limit, message));
         };
         let answer = Arc::new(Mutex::new(None));
@@ -71,18 +82,29 @@ impl Lookup {
     }
 }
 
-/// One of [`MOST_RUNNING`].
-struct Running;
+/// One of [`MOST_RUNNING`], and one of its host's.
+struct Running(Arc<Lookups>);
 
 impl Running {
-    fn new() -> Option<Self> {
-        let claim = |running: usize| (running < MOST_RUNNING).then_some(running + 1);
-        RUNNING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok().map(|_| Self)
+    fn new(lookups: &Arc<Lookups>) -> Option<Self> {
+        claim(&lookups.0, MOST_OF_ONE)?;
+        // (Dropped, it gives both back; so both have to be claimed first.)
+        if claim(&RUNNING, MOST_RUNNING).is_none() {
+            lookups.0.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Self(Arc::clone(lookups)))
     }
+}
+
+fn claim(count: &AtomicUsize, most: usize) -> Option<()> {
+    let claim = |running: usize| (running < most).then_some(running + 1);
+    count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok().map(drop)
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
         RUNNING.fetch_sub(1, Ordering::Relaxed);
     }
 }

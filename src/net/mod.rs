@@ -11,6 +11,7 @@ mod order;
 mod socket;
 mod worker;
 
+pub(crate) use lookup::Lookups;
 pub(crate) use order::{Closer, Mailbox, Order};
 
 use std::fmt;
@@ -46,12 +47,14 @@ impl fmt::Display for Endpoint {
 }
 
 /// The rules that a connection is made under.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Terms {
     /// How long it may take to be made, the look-up of its name included.
     pub(crate) timeout: Duration,
     /// How many bytes of data may be unacknowledged; no limit without it.
     pub(crate) window: Option<u64>,
+    /// The look-ups of the host.
+    pub(crate) lookups: Arc<Lookups>,
 }
 
 /// What a connection that could not be made has left behind.
@@ -83,8 +86,15 @@ pub(crate) trait Sink: Send + 'static {
     /// changes; until then the socket is not read from.
     fn ready(&mut self, waker: &Arc<Waker>) -> bool;
 
-    /// It is over, with what it failed of; the last event.
-    fn closed(&mut self, failure: Option<Error>, closers: Vec<Self::Closer>);
+    /// It is over, with what it failed of.
+    fn closed(&mut self, failure: Option<Error>);
+
+    /// Tells that it is over, if that can be told now; if not, the waker is woken when it may be.
+    /// Until it has been told, its id is in use.
+    fn tell_closed(&mut self, waker: &Arc<Waker>) -> bool;
+
+    /// It is over and that has been told; the last event.
+    fn forgotten(&mut self, closers: Vec<Self::Closer>);
 }
 
 /// Makes a connection on a thread of its own; the id is for messages. All else, a failure too, is

@@ -7,7 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_tcp_nodelay, socket_error};
+use rustix::net::sockopt::{set_socket_oobinline, set_tcp_nodelay, socket_error};
 use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketAddrUnix, SocketType};
 
 #[cfg(not(target_os = "linux"))]
@@ -34,6 +34,8 @@ pub(super) fn begin(address: &Address) -> Result<Begun, Errno> {
             let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
             let socket = new(family)?;
             set_tcp_nodelay(&socket, true)?;
+            // Urgent data is data: it would be lost, and poll(2) would tell of it again and again.
+            set_socket_oobinline(&socket, true)?;
             let begun = rustix::net::connect(&socket, address);
             begun_with(socket, begun)
         }
@@ -51,6 +53,7 @@ fn begun_with(socket: OwnedFd, begun: Result<(), Errno>) -> Result<Begun, Errno>
 
 fn begin_unix(path: &Path) -> Result<Begun, Errno> {
     let socket = new(AddressFamily::UNIX)?;
+    let _ = set_socket_oobinline(&socket, true);
     let begun = match SocketAddrUnix::new(path) {
         Ok(address) => rustix::net::connect(&socket, &address),
         Err(Errno::NAMETOOLONG) => connect_to_long(&socket, path),

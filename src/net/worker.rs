@@ -1,10 +1,12 @@
 //! The thread of one connection: it makes it, waits in one place for whatever comes next (data,
 //! room, an order, the window), and tells the sink.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::dial::{Dial, Made};
 use super::order::{Mailbox, Order, already_ended, cannot_write, closed_by_host};
@@ -12,7 +14,7 @@ use super::socket::{self, Behind};
 use super::{Closer, Endpoint, Remains, Sink, Terms};
 use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
-use crate::mailbox::Reply;
+use crate::mailbox::{Order as _, Reply};
 use crate::protocol::MAX_CHUNK;
 use crate::sys;
 use crate::sys::poll::{Interest, Poll};
@@ -22,6 +24,9 @@ use crate::writes::{Destination, End, Progress, Writes};
 
 /// How many chunks are read before the thread looks at anything else.
 const CHUNKS_A_TURN: usize = 8;
+
+/// How long what was written last may take to be taken after the host has closed a connection.
+const LAST_SENT: Duration = Duration::from_secs(1);
 
 /// On Linux a hang-up means that both halves are gone. Elsewhere the end of what the far end sends
 /// may be told as one.
@@ -34,13 +39,13 @@ pub(super) fn start<S: Sink>(
     sink: S,
 ) {
     let what = format!("cannot make a thread for the connection to {endpoint}");
-    let started = threads::run_on(sink, move |sink| run(endpoint, terms, &mailbox, sink));
+    let started = threads::run_on(sink, move |sink| run(endpoint, &terms, &mailbox, sink));
     if let Err((error, Some(mut sink))) = started {
         sink.failed(Error::io(&error, what), Vec::new(), Remains::Nothing);
     }
 }
 
-fn run<S: Sink>(endpoint: Endpoint, terms: Terms, mailbox: &Arc<Mailbox<S::Closer>>, mut sink: S) {
+fn run<S: Sink>(endpoint: Endpoint, terms: &Terms, mailbox: &Arc<Mailbox<S::Closer>>, mut sink: S) {
     let shown = endpoint.to_string();
     let mut worker = Worker::new(mailbox, terms, shown);
     match Dial::new(endpoint, terms, mailbox.waker()) {
@@ -87,7 +92,7 @@ struct Worker<'a, C> {
 }
 
 impl<'a, C: Closer> Worker<'a, C> {
-    fn new(mailbox: &'a Arc<Mailbox<C>>, terms: Terms, shown: String) -> Self {
+    fn new(mailbox: &'a Arc<Mailbox<C>>, terms: &Terms, shown: String) -> Self {
         Self {
             mailbox,
             shown,
@@ -246,7 +251,7 @@ impl<'a, C: Closer> Worker<'a, C> {
         reads && (told.readable || told.hung_up)
     }
 
-    fn pause(&mut self, woken: usize, until: Option<std::time::Instant>) {
+    fn pause(&mut self, woken: usize, until: Option<Instant>) {
         if self.poll.wait(until).is_err() {
             // poll(2) fails for want of memory alone. Going on would spin, so give way first.
             thread::yield_now();
@@ -319,25 +324,69 @@ impl<'a, C: Closer> Worker<'a, C> {
     }
 
     /// It is over. The order matters: what the far end is to see first, then the writes, then the
-    /// id is free, and only then the host is told.
+    /// host, by one step that also frees the id (`Sink::tell_closed`), and whoever has asked for it.
     fn finish<S: Sink<Closer = C>>(mut self, sink: &mut S) {
-        self.socket = None;
-        self.writes.refuse_all(&closed_by_host(self.mailbox.id()));
-        self.mailbox.close();
+        self.stop_sending(&closed_by_host(self.mailbox.id()));
         if self.abandoned {
+            self.mailbox.close();
             return;
         }
-        sink.closed(self.failure.take(), std::mem::take(&mut self.closers));
-        // The last word may have to wait for a host that does not read.
+        match &self.socket {
+            // The far end hears it at once, and all that has been written before.
+            Some(socket) if self.is_closed() => drop(socket::end_sending(socket.0.as_fd())),
+            _ => self.socket = None,
+        }
+        sink.closed(self.failure.take());
+        while !self.mailbox.has_ended() && !sink.tell_closed(self.mailbox.waker()) {
+            self.wait_for_wake();
+            self.refuse(self.mailbox.take_orders());
+        }
+        self.refuse(self.mailbox.close_and_take());
+        sink.forgotten(std::mem::take(&mut self.closers));
+        let end = Instant::now() + LAST_SENT;
         while !self.mailbox.has_ended() && !sink.ready(self.mailbox.waker()) {
             self.wait_for_wake();
         }
+        self.drain(end);
+    }
+
+    /// Refuses what came when it was over.
+    fn refuse(&mut self, orders: VecDeque<Order<C>>) {
+        for order in orders {
+            match order {
+                Order::Close(closer) => self.closers.push(closer),
+                write @ Order::Write { .. } => write.too_late(self.mailbox.id()),
+            }
+        }
+    }
+
+    /// Reads and drops what the far end still sends, for a moment: a socket that is closed with
+    /// something unread is reset, and what was written to it last may be lost.
+    fn drain(&mut self, end: Instant) {
+        let mut buffer = buffers::take();
+        while let Some(socket) = &self.socket
+            && Instant::now() < end
+            && !self.mailbox.has_ended()
+        {
+            buffer.clear();
+            match sys::fd::read_into(socket.0.as_fd(), &mut buffer, MAX_CHUNK) {
+                Ok(0) => break,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => break,
+                Ok(_) => continue,
+                Err(_) => {}
+            }
+            self.poll.clear();
+            let woken = self.poll.add(self.mailbox.waker().as_fd(), Interest::Read);
+            self.poll.add(socket.0.as_fd(), Interest::Read);
+            self.pause(woken, Some(end));
+        }
+        buffers::give(buffer);
     }
 
     /// It was not made.
     fn give_up<S: Sink<Closer = C>>(&mut self, error: Error, sink: &mut S, remains: Remains) {
         self.writes.refuse_all(&error);
-        self.mailbox.close();
+        self.refuse(self.mailbox.close_and_take());
         sink.failed(error, std::mem::take(&mut self.closers), remains);
     }
 

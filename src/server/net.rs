@@ -13,7 +13,7 @@ use super::session::{bytes_and_eof, reply_with};
 use crate::buffers;
 use crate::error::{Error, ErrorKind};
 use crate::log;
-use crate::net::{self, Closer, Endpoint, Remains, Sink, Terms};
+use crate::net::{self, Closer, Endpoint, Lookups, Remains, Sink, Terms};
 use crate::protocol::chunk::ChunkTemplate;
 use crate::protocol::rpc;
 use crate::protocol::{
@@ -35,6 +35,7 @@ pub(super) struct Connections {
     number: u64,
     outbox: Outbox,
     registry: Arc<Registry<Order>>,
+    lookups: Arc<Lookups>,
 }
 
 type Order = net::Order<Responder>;
@@ -42,7 +43,7 @@ type Order = net::Order<Responder>;
 impl Connections {
     pub(super) fn new(number: u64, outbox: Outbox) -> Self {
         let kind = Kind { most: MOST, one: "connection", many: "connections", option: "" };
-        Self { number, outbox, registry: Registry::new(kind) }
+        Self { number, outbox, registry: Registry::new(kind), lookups: Arc::default() }
     }
 
     /// `net/connect`; a relative path is relative to `cwd`.
@@ -55,6 +56,7 @@ impl Connections {
         let terms = Terms {
             timeout: params.timeout_ms.map_or(TIMEOUT, |ms| Duration::from_millis(ms.into())),
             window: params.window.map(Into::into),
+            lookups: Arc::clone(&self.lookups),
         };
         let place = match self.registry.reserve(&id) {
             Ok(place) => place,
@@ -70,6 +72,7 @@ impl Connections {
             id,
             connection: self.number,
             received: 0,
+            last_word: None,
         };
         if let Some(mailbox) = net::start(&name, endpoint, terms, sink) {
             self.registry.enter(number, &mailbox);
@@ -126,8 +129,9 @@ fn unknown(id: &impl AsRef<str>) -> Error {
 }
 
 impl Closer for Responder {
+    /// After the last word about a connection of that name, which may be on its way.
     fn too_late(self) {
-        self.send(&Ok(CloseResult { closed: false }));
+        self.send_last(&Ok(CloseResult { closed: false }));
     }
 }
 
@@ -141,6 +145,8 @@ struct HostSink {
     id: ConnectionId,
     connection: u64,
     received: u64,
+    /// `net/closed`, until it is on its way.
+    last_word: Option<Vec<u8>>,
 }
 
 impl HostSink {
@@ -205,24 +211,34 @@ impl Sink for HostSink {
         self.lane.ready(waker)
     }
 
-    fn closed(&mut self, failure: Option<Error>, closers: Vec<Responder>) {
+    fn closed(&mut self, failure: Option<Error>) {
         match &failure {
             Some(error) => self.log("connection closed", ("why", error)),
-            None if closers.is_empty() => self.log("connection closed", ("why", &"both are done")),
-            None => self.log("connection closed", ("why", &method::CLOSE)),
-        }
-        if let Some(place) = &mut self.place {
-            place.release_id();
-        }
-        // Its place is free where the host is told at once. Who connects and connects and does not
-        // read must come to the limit.
-        if self.lane.has_room() {
-            self.place = None;
+            None => self.log("connection closed", ("why", &"both are done, or the host is")),
         }
         let connection_id = self.id.as_str().to_owned();
         let error = failure.as_ref().and_then(error_object);
-        self.notify(method::CLOSED, &ClosedEvent { connection_id, error });
-        // After that, so that the host can use the id again as soon as it reads either.
+        let mut buffer = message(Vec::with_capacity(256));
+        rpc::write_notification(&mut buffer, method::CLOSED, &ClosedEvent { connection_id, error });
+        self.last_word = Some(buffer);
+    }
+
+    fn tell_closed(&mut self, waker: &Arc<Waker>) -> bool {
+        let (Some(place), Some(last_word)) = (self.place.take(), self.last_word.take()) else {
+            return true;
+        };
+        let mut refused = None;
+        let given_up = place.give_up_when(|| {
+            refused = self.lane.offer(last_word, waker).err();
+            refused.is_none()
+        });
+        // Who connects and connects and does not read comes to the limit.
+        self.place = given_up.err();
+        self.last_word = refused;
+        self.last_word.is_none()
+    }
+
+    fn forgotten(&mut self, closers: Vec<Responder>) {
         for closer in closers {
             closer.send_after_output(&Ok(CloseResult { closed: true }), &mut self.lane);
         }

@@ -143,6 +143,25 @@ impl<O> Place<O> {
         self.number
     }
 
+    /// Gives it up, id and all, at the very moment when `told` answers true: whoever looks for the
+    /// id finds it before that and not after, and whoever hears of the end can use it again. `told`
+    /// must not wait.
+    pub(super) fn give_up_when(mut self, told: impl FnOnce() -> bool) -> Result<(), Self> {
+        let registry = Arc::clone(&self.registry);
+        let mut state = lock(&registry.state);
+        if !told() {
+            drop(state);
+            return Err(self);
+        }
+        if let Some(id) = self.id.take() {
+            state.live.remove(&id);
+        }
+        state.entries.remove(&self.number);
+        // (Dropping it now does the last of this once more, to no effect.)
+        drop(state);
+        Ok(())
+    }
+
     /// What has it is over: its id is free.
     pub(super) fn release_id(&mut self) {
         if let Some(id) = self.id.take() {

@@ -10,6 +10,7 @@ use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc;
 use crate::sync::lock;
+use crate::threads;
 use crate::transport::{Lane, Outbox, message};
 
 /// The most requests of one connection that may be in flight when one comes that may wait for a
@@ -89,6 +90,17 @@ impl Responder {
             rpc::end_result(&mut buffer);
             lock(&self.in_flight.0).remove(id.get());
             self.outbox.bulk(buffer, share);
+        }
+    }
+
+    /// Answers after all output that is on its way, whoever's it is, without waiting for that.
+    pub(super) fn send_last<T: Serialize>(mut self, result: &Result<T>) {
+        let Some(answer) = self.answer(result) else { return };
+        let outbox = self.outbox.clone();
+        if let Err((_, Some(answer))) =
+            threads::run_on(answer, move |answer| outbox.bulk(answer, Box::new(())))
+        {
+            self.outbox.control(answer);
         }
     }
 

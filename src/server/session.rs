@@ -85,7 +85,7 @@ impl Session {
     pub(crate) fn run(self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> End {
         let end = self.serve(source);
         let awaits_answers = self.outbox.has_answers() || !self.files.are_idle();
-        self.end_processes();
+        self.end_all();
         // (What processes have written is nobody's concern any more.)
         if end == End::Closed && awaits_answers {
             self.files.finish(&self.outbox, hurry);
@@ -291,21 +291,22 @@ impl Session {
         }
     }
 
-    fn end_processes(&self) {
+    /// Ends its processes and connections.
+    fn end_all(&self) {
+        let deadline = Instant::now() + ENDING;
+        self.connections.begin_end();
         let stuck = self.registry.end_all(ENDING);
         if stuck > 0 {
             log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
         }
+        self.connections.end_all(deadline.saturating_duration_since(Instant::now()));
     }
 }
 
 /// Whatever it has started ends with it, also when a fault has ended the thread.
 impl Drop for Session {
     fn drop(&mut self) {
-        let deadline = Instant::now() + ENDING;
-        self.connections.begin_end();
-        self.end_processes();
-        self.connections.end_all(deadline.saturating_duration_since(Instant::now()));
+        self.end_all();
         self.files.stop();
     }
 }

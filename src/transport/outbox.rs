@@ -287,15 +287,43 @@ impl Lane {
         self.push();
     }
 
+    /// Puts a message into the lane if there is room at this moment. If not, it comes back, and
+    /// `waker` is woken when there may be room.
+    pub(crate) fn offer(&mut self, message: Vec<u8>, waker: &Arc<Waker>) -> Result<(), Vec<u8>> {
+        self.try_put(message).or_else(|message| {
+            self.await_room(waker);
+            // The writer may have made room, and found nobody waiting, just before.
+            self.try_put(message)
+        })
+    }
+
+    fn try_put(&mut self, message: Vec<u8>) -> Result<(), Vec<u8>> {
+        if !self.push() {
+            return Err(message);
+        }
+        self.outbox.direct.announce();
+        match self.outbox.output.try_send(Item::Message(message)) {
+            Err(TrySendError::Full(Item::Message(message))) => {
+                self.outbox.direct.done(1);
+                Err(message)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn await_room(&mut self, waker: &Arc<Waker>) {
+        let new = || Waiter { queued: AtomicBool::new(false), waker: Arc::clone(waker) };
+        let waiter = self.waiter.get_or_insert_with(|| Arc::new(new()));
+        self.outbox.waiters.push(waiter);
+    }
+
     /// Whether all that was sent is in the lane. If not, `waker` is woken when there may be
     /// room.
     pub(crate) fn ready(&mut self, waker: &Arc<Waker>) -> bool {
         if self.push() {
             return true;
         }
-        let new = || Waiter { queued: AtomicBool::new(false), waker: Arc::clone(waker) };
-        let waiter = self.waiter.get_or_insert_with(|| Arc::new(new()));
-        self.outbox.waiters.push(waiter);
+        self.await_room(waker);
         // The writer may have made room, and found nobody waiting, just before.
         self.push()
     }
