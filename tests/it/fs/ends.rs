@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::inject::{injected, lacks_strace};
 use super::{bytes, from_to, merged, mkdir, names, noise, path};
-use crate::support::{DEADLINE, Peer, Setup, TempDir, eventually, lacks};
+use crate::support::{DEADLINE, Peer, Setup, TempDir, eventually, lacks, procfs};
 
 const FILES: usize = 56;
 
@@ -72,7 +72,10 @@ while chunk := os.read(0, 1 << 16):
     let dir = TempDir::new();
     let big = dir.write("big", noise(SIZE, 1));
     let small = dir.write("small", "content");
+    let pid = peer.server_pid();
     let large = peer.request("fs/readFile", &path(&big));
+    let is_made = || procfs::resident_kib(pid) > 40_000;
+    eventually(DEADLINE, "the large answer is being written", is_made);
     let rest: Vec<_> = (0..3).map(|_| peer.request("fs/readFile", &path(&small))).collect();
     let since = Instant::now();
     peer.hang_up();
