@@ -1,0 +1,30 @@
+//! Who asks first is answered first, where there is not room for all answers at a time.
+
+use std::time::Duration;
+
+use super::{bytes, noise, path};
+use crate::support::{DEADLINE, TempDir, over_both};
+
+const SMALL: usize = 150_000;
+const BIG: usize = 20_000_000;
+
+/// A large answer waits for more room than a small one. Those behind it must not take it for ever.
+#[test]
+fn a_large_read_is_not_overtaken_by_all_small_ones() {
+    over_both(|peer| {
+        let dir = TempDir::new();
+        let (big, small) = (dir.write("big", noise(BIG, 1)), dir.write("small", noise(SMALL, 2)));
+        let before: Vec<_> = (0..20).map(|_| peer.request("fs/readFile", &path(&small))).collect();
+        let large = peer.request("fs/readFile", &path(&big));
+        let after: Vec<_> = (0..500).map(|_| peer.request("fs/readFile", &path(&small))).collect();
+        let answered = |peer: &crate::support::Peer| peer.has_answer(&large);
+        peer.wait_until(6 * DEADLINE, "an answer to the large read", answered);
+        let overtook = after.iter().filter(|id| peer.has_answer(id)).count();
+        assert!(overtook < 150, "{overtook} of 500 that were asked for later came first");
+        assert!(bytes(&peer.answer(&large).unwrap()) == noise(BIG, 1));
+        for id in before.iter().chain(&after) {
+            let result = peer.answer_within(id, Duration::from_secs(60)).unwrap();
+            assert_eq!(result["size"], SMALL);
+        }
+    });
+}
