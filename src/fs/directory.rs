@@ -21,7 +21,7 @@ use crate::protocol::{Base64, DirEntry, FileType};
 const MOST_ATTEMPTS: u32 = 16;
 
 /// A list from which so many bytes are held is a long one.
-const LONG: usize = 256 * 1024;
+const LONG: usize = 64 * 1024;
 
 /// What a directory holds, sorted by name. `goes_on` is asked once whether a list that is getting
 /// long is wanted.

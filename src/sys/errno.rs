@@ -46,6 +46,8 @@ pub(crate) const ETIMEDOUT: i32 = libc::ETIMEDOUT;
 pub(crate) const ENOENT: i32 = libc::ENOENT;
 /// Not a directory.
 pub(crate) const ENOTDIR: i32 = libc::ENOTDIR;
+/// A path or a name is too long.
+pub(crate) const ENAMETOOLONG: i32 = libc::ENAMETOOLONG;
 /// Not a terminal.
 pub(crate) const ENOTTY: i32 = libc::ENOTTY;
 

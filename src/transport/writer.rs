@@ -17,6 +17,8 @@ use crate::sys::poll::{Interest, wait_for};
 /// At most this much is given to one write.
 const BATCH_BYTES: usize = 512 * 1024;
 const BATCH_ITEMS: usize = 64;
+/// At most this much is given to one write of a stream that is waited for.
+const PIECE: usize = 256 * 1024;
 
 /// A stream's sending side.
 pub(crate) trait Target: Write + AsFd + Send {
@@ -123,12 +125,15 @@ impl Writer {
 
     /// Writes until it is told to stop, or a write fails.
     pub(super) fn run(&mut self) -> io::Result<()> {
+        // A write to a pipe ends when all of it is in the pipe, and only then it is known that the
+        // peer takes something.
+        let most = if self.framing == Framing::Lines { PIECE } else { usize::MAX };
         while self.collect() {
             if let Some(rest) = self.direct.take() {
                 let rest = &[(rest.buffer, rest.start)];
-                write_all(self.target.as_mut(), rest, &self.progress)?;
+                write_all(self.target.as_mut(), rest, most, &self.progress)?;
             }
-            write_all(self.target.as_mut(), &self.batch, &self.progress)?;
+            write_all(self.target.as_mut(), &self.batch, most, &self.progress)?;
             for (buffer, _) in self.batch.drain(..) {
                 buffers::give(buffer);
             }
@@ -227,11 +232,23 @@ impl Framing {
     }
 }
 
+/// How many of the slices have no more than `most` bytes together.
+fn within(slices: &[IoSlice<'_>], most: usize) -> usize {
+    let mut left = most;
+    let mut fits = |slice: &&IoSlice<'_>| {
+        let fits = slice.len() <= left;
+        left = left.saturating_sub(slice.len());
+        fits
+    };
+    slices.iter().take_while(|slice| fits(slice)).count()
+}
+
 /// Writes all frames with as few calls as it takes, and waits where the stream, which may have
 /// been made non-blocking by whoever shares it, has no room.
 fn write_all(
     target: &mut dyn Target,
     batch: &[(Vec<u8>, usize)],
+    most: usize,
     progress: &AtomicU64,
 ) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> =
@@ -240,7 +257,12 @@ fn write_all(
     // Empty frames would make a write of nothing look like a closed stream.
     IoSlice::advance_slices(&mut slices, 0);
     while !slices.is_empty() {
-        match target.write_vectored(slices) {
+        let written = match &*slices {
+            [long, ..] if long.len() > most => target.write(&long[..most]),
+            slices if most == usize::MAX => target.write_vectored(slices),
+            slices => target.write_vectored(&slices[..within(slices, most)]),
+        };
+        match written {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
                 IoSlice::advance_slices(&mut slices, count);

@@ -4,7 +4,6 @@ mod budget;
 mod queue;
 mod schedule;
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use crate::protocol::{
     RealpathResult, RemoveParams, RenameParams, StatParams, WirePath, WriteFileParams,
     file_content,
 };
+use crate::sys;
 use crate::transport::Outbox;
 use budget::{Budget, MOST, Share};
 use queue::{Job, Queue, Turn};
@@ -31,8 +31,8 @@ use schedule::Kind;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of a connection waits for what is being written.
 const ENDING: Duration = Duration::from_secs(3);
-/// PATH_MAX of Linux: no path has more bytes.
-const LONGEST_PATH: usize = 4096;
+/// No path has more bytes (PATH_MAX of Linux, which counts the NUL at its end).
+const LONGEST_PATH: usize = 4095;
 const LONGEST_VERSION: usize = 256;
 /// What an answer has around its bytes, its id aside: names of members, sizes, a version.
 const AROUND: usize = 512;
@@ -59,7 +59,7 @@ impl Files {
     }
 
     pub(super) fn read_file(&self, params: &ReadFileParams, responder: Responder) {
-        let path = self.path(&params.path);
+        let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
         let part = Part { offset: params.offset.unwrap_or(0), length: params.length };
         let answers = self.answers.clone();
         self.submit(Kind::Read, vec![path.clone()], responder, move |turn, responder| {
@@ -68,7 +68,7 @@ impl Files {
     }
 
     pub(super) fn write_file(&self, params: WriteFileParams, responder: Responder) {
-        let path = self.path(&params.path);
+        let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
         let content = params.data_base64.0;
         let appends = params.append.unwrap_or(false);
         let terms = fs::Terms {
@@ -96,13 +96,13 @@ impl Files {
     }
 
     pub(super) fn stat(&self, params: &StatParams, responder: Responder) {
-        let path = self.path(&params.path);
+        let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
         let follow = params.follow_symlinks.unwrap_or(true);
         self.answer(Kind::Look, vec![path.clone()], responder, move || fs::stat(&path, follow));
     }
 
     pub(super) fn readdir(&self, params: &PathParams, responder: Responder) {
-        let path = self.path(&params.path);
+        let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
         let answers = self.answers.clone();
         self.submit(Kind::Read, vec![path.clone()], responder, move |turn, responder| {
             answers.list(turn, &path, responder);
@@ -110,14 +110,14 @@ impl Files {
     }
 
     pub(super) fn mkdir(&self, params: &MkdirParams, responder: Responder) {
-        let path = self.path(&params.path);
+        let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
         let recursive = params.recursive.unwrap_or(true);
         let mode = params.mode.map(Mode::bits);
         self.change(vec![path.clone()], responder, move || fs::make(&path, recursive, mode));
     }
 
     pub(super) fn remove(&self, params: &RemoveParams, responder: Responder) {
-        let path = self.path(&params.path);
+        let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
         let recursive = params.recursive.unwrap_or(false);
         let force = params.force.unwrap_or(false);
         let environment = Arc::clone(&self.environment);
@@ -127,12 +127,14 @@ impl Files {
     }
 
     pub(super) fn rename(&self, params: &RenameParams, responder: Responder) {
-        let (from, to) = (self.path(&params.from), self.path(&params.to));
+        let paths = self.paths([&params.from, &params.to], responder);
+        let Some(([from, to], responder)) = paths else { return };
         self.change(vec![from.clone(), to.clone()], responder, move || fs::rename(&from, &to));
     }
 
     pub(super) fn copy(&self, params: &CopyParams, responder: Responder) {
-        let (from, to) = (self.path(&params.from), self.path(&params.to));
+        let paths = self.paths([&params.from, &params.to], responder);
+        let Some(([from, to], responder)) = paths else { return };
         let recursive = params.recursive.unwrap_or(false);
         self.change(vec![from.clone(), to.clone()], responder, move || {
             fs::copy(&from, &to, recursive)
@@ -140,7 +142,7 @@ impl Files {
     }
 
     pub(super) fn realpath(&self, params: &PathParams, responder: Responder) {
-        let path = self.path(&params.path);
+        let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
         self.answer(Kind::Look, vec![path.clone()], responder, move || {
             let path = fs::realpath(&path)?;
             let path = WirePath::try_from(path).map_err(Error::params)?;
@@ -169,12 +171,25 @@ impl Files {
         self.queue.stop(ENDING);
     }
 
-    /// A path as it is meant here. One that is longer than any can be is cut, so that it still is
-    /// too long and does not cost what it weighs while it waits.
-    fn path(&self, path: &WirePath) -> PathBuf {
-        let bytes = path.as_path().as_os_str().as_bytes();
-        let path = bytes.get(..=LONGEST_PATH).unwrap_or(bytes);
-        self.environment.resolve(Path::new(OsStr::from_bytes(path)))
+    /// Paths as they are meant here; or the answer that one of them cannot be any, which need not
+    /// wait, with all that it weighs, for its turn.
+    fn paths<const N: usize>(
+        &self,
+        paths: [&WirePath; N],
+        responder: Responder,
+    ) -> Option<([PathBuf; N], Responder)> {
+        let paths = paths.map(|path| self.environment.resolve(path.as_path()));
+        let size = |path: &PathBuf| path.as_os_str().len();
+        match paths.iter().find(|path| size(path) > LONGEST_PATH) {
+            None => Some((paths, responder)),
+            Some(long) => {
+                let start = String::from_utf8_lossy(&long.as_os_str().as_bytes()[..100]);
+                let what = format!("a path has {} bytes, that of {start:?} …", size(long));
+                let errno = sys::errno::ENAMETOOLONG;
+                responder.send::<()>(&Err(Error::os(errno, what)));
+                None
+            }
+        }
     }
 
     fn change(
