@@ -2,6 +2,7 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 STATIC := x86_64-unknown-linux-musl
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: all run test lint static bench install clean fuzz test-tools lint-tools
 
@@ -10,7 +11,7 @@ all:
 
 # Starts a server on loopback with a random token and runs real commands through it.
 run: all
-	@sh tests/demo.sh target/release/ta
+	@sh tests/demo.sh $(TARGET)/release/ta
 
 test: test-tools
 	$(CARGO) test --locked --doc
@@ -43,7 +44,7 @@ fuzz:
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 target/release/ta $(DESTDIR)$(PREFIX)/bin/ta
+	install -m 755 $(TARGET)/release/ta $(DESTDIR)$(PREFIX)/bin/ta
 
 clean:
 	$(CARGO) clean

@@ -1,7 +1,7 @@
 //! What is written: bytes, or what another file holds.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -99,8 +99,8 @@ fn copy_around_holes(mut file: &File, mut target: &File) -> io::Result<u64> {
             Err(_) => return Content::Of(file).write_to(target),
         };
         let end = seek(file, Seeking::Hole(start))?;
-        file.seek(SeekFrom::Start(start))?;
-        target.seek(SeekFrom::Start(start))?;
+        file.seek(io::SeekFrom::Start(start))?;
+        target.seek(io::SeekFrom::Start(start))?;
         copy(file, target, end - start)?;
         at = end;
     }

@@ -18,6 +18,13 @@ use super::writer::Framing;
 use crate::buffers;
 use crate::sync::lock;
 
+/// What does not fit is not waited for, and a peer that has gone is an error. (Elsewhere than on
+/// Linux that is left to the program, which ignores SIGPIPE as all of Rust's do.)
+#[cfg(target_os = "linux")]
+const AT_ONCE: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+#[cfg(not(target_os = "linux"))]
+const AT_ONCE: SendFlags = SendFlags::DONTWAIT;
+
 /// Something that is dropped when a message has been written, or never will be.
 pub(crate) type Share = Option<Box<dyn Send>>;
 
@@ -87,7 +94,7 @@ impl Direct {
         let (buffer, start) = self.framing.seal(message);
         let bytes = buffer.get(start..).unwrap_or_default();
         // An error is told to whoever writes the rest.
-        let taken = send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).unwrap_or(0);
+        let taken = send(socket, bytes, AT_ONCE).unwrap_or(0);
         if taken == bytes.len() {
             self.give_back();
             buffers::give(buffer);
@@ -121,5 +128,74 @@ impl Direct {
     /// Gives the baton back.
     pub(super) fn give_back(&self) {
         self.baton.store(false, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::net::TcpListener;
+
+    use tungstenite::WebSocket;
+    use tungstenite::protocol::Role;
+
+    use super::super::{Framing, Outbox, SharedSocket, message};
+    use super::*;
+    use crate::sys::poll::{Interest, Poll, Waker};
+
+    /// Several senders, each in its own way, to a peer that takes its time.
+    #[test]
+    fn frames_are_whole_and_each_senders_are_in_order() {
+        const EACH: usize = 1500;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let target = Box::new(SharedSocket(Arc::new(near)));
+        let (outbox, writer) =
+            Outbox::start(target, Framing::WebSocketServer, || {}, || false).unwrap();
+        let text = |sender: usize, number: usize| {
+            // Now and then more than a socket takes at once.
+            let size = if number % 100 == 7 { 3_000_000 } else { number % 9 * 700 };
+            let mut buffer = message(Vec::new());
+            buffer.extend_from_slice(format!("{sender} {number} {}", "x".repeat(size)).as_bytes());
+            buffer
+        };
+        thread::scope(|scope| {
+            let start = |run: Box<dyn FnOnce() + Send>| {
+                thread::Builder::new().spawn_scoped(scope, run).unwrap();
+            };
+            for sender in 0..2 {
+                let outbox = outbox.clone();
+                start(Box::new(move || (0..EACH).for_each(|n| outbox.control(text(sender, n)))));
+            }
+            let bulk = outbox.clone();
+            start(Box::new(move || (0..EACH).for_each(|n| bulk.bulk(text(2, n), Box::new(())))));
+            let mut lane = outbox.lane();
+            start(Box::new(move || {
+                let waker = Arc::new(Waker::new().unwrap());
+                for number in 0..EACH {
+                    lane.send(text(3, number));
+                    while !lane.ready(&waker) {
+                        let mut poll = Poll::default();
+                        poll.add(std::os::fd::AsFd::as_fd(&*waker), Interest::Read);
+                        poll.wait(None).unwrap();
+                        waker.reset();
+                    }
+                }
+            }));
+            let mut peer = WebSocket::from_raw_socket(far, Role::Client, None);
+            let mut next = HashMap::new();
+            for _ in 0..4 * EACH {
+                let text = peer.read().unwrap().into_text().unwrap();
+                let (sender, rest) = text.split_once(' ').unwrap();
+                let (number, padding) = rest.split_once(' ').unwrap();
+                assert!(padding.bytes().all(|byte| byte == b'x'));
+                let next: &mut usize = next.entry(sender.to_owned()).or_default();
+                assert_eq!(number.parse(), Ok(*next), "of sender {sender}");
+                *next += 1;
+            }
+        });
+        outbox.stop();
+        writer.join().unwrap();
     }
 }
