@@ -50,7 +50,7 @@ clean:
 	$(CARGO) clean
 
 test-tools:
-	@sh tests/tools.sh python3 ip ps stty unshare script
+	@sh tests/tools.sh python3 ip ps stty unshare script prlimit nsenter chroot chattr strace
 
 lint-tools:
 	@sh tests/tools.sh shellcheck

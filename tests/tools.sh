@@ -8,6 +8,9 @@ package() {
         ip) echo iproute2 ;;
         ps) echo procps ;;
         script) echo bsdutils ;;
+        unshare | nsenter | prlimit) echo util-linux ;;
+        stty | chroot) echo coreutils ;;
+        chattr) echo e2fsprogs ;;
         *) echo "$1" ;;
     esac
 }
