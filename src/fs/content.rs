@@ -96,16 +96,23 @@ fn copy_around_holes(mut file: &File, mut target: &File) -> io::Result<u64> {
             // Nothing but a hole is left.
             Err(Errno::NXIO) => break,
             // A file system that does not know of holes.
-            Err(_) => return Content::Of(file).write_to(target),
+            Err(_) if at == 0 => return Content::Of(file).write_to(target),
+            Err(errno) => return Err(errno.into()),
         };
-        let end = seek(file, Seeking::Hole(start))?;
+        let end = match seek(file, Seeking::Hole(start)) {
+            Ok(end) => end,
+            // It has been cut meanwhile.
+            Err(Errno::NXIO) => break,
+            Err(errno) => return Err(errno.into()),
+        };
         file.seek(io::SeekFrom::Start(start))?;
         target.seek(io::SeekFrom::Start(start))?;
         copy(file, target, end - start)?;
         at = end;
     }
-    target.set_len(size.max(target.metadata()?.len()))?;
-    Ok(target.metadata()?.len())
+    let size = file.metadata()?.len();
+    target.set_len(size)?;
+    Ok(size)
 }
 
 #[cfg(not(target_os = "linux"))]

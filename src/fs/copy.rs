@@ -90,14 +90,10 @@ impl Copy<'_> {
         Ok((place(self.from)?, place(self.to)?))
     }
 
-    /// Also a link onto what it leads to.
     fn is_onto_itself(&self, source: &Stat) -> bool {
-        let meant = statat(CWD, trimmed(self.from), AtFlags::empty());
-        let Ok(target) = statat(CWD, trimmed(self.to), AtFlags::SYMLINK_NOFOLLOW) else {
-            return false;
-        };
-        let is_target = |stat: &Stat| Identity::of(stat).is_same_file(&Identity::of(&target));
-        is_target(source) || meant.as_ref().is_ok_and(is_target)
+        let target = statat(CWD, trimmed(self.to), AtFlags::SYMLINK_NOFOLLOW);
+        let source = Identity::of(source);
+        target.is_ok_and(|target| Identity::of(&target).is_same_file(&source))
     }
 
     fn tree(&self, source: Place, target: Place, stat: &Stat) -> Result<()> {
@@ -177,7 +173,7 @@ impl Trees {
         while let Some(task) = self.tasks.last_mut() {
             match task.left.pop() {
                 // Somebody's on the way to another place.
-                Some((name, _)) if is_ours(&name) => {}
+                Some((name, FileType::RegularFile)) if is_ours(&name) => {}
                 Some((name, _)) => {
                     let name = OsString::from_vec(name);
                     let path = self.from.path(Path::new(""), &name);
@@ -254,6 +250,9 @@ fn copy_one(source: &Place, target: &Place, stat: &Stat) -> Result<(), Refusal> 
         FileType::RegularFile => copy_file(source, target),
         FileType::Symlink => {
             let link = readlinkat(&source.directory, &source.name, Vec::new())?;
+            if target.stat()?.is_some_and(|target| source.leads_through(&target)) {
+                return Err(Refusal::Invalid("the link leads to what it would replace"));
+            }
             anew(target, |name| symlinkat(link.as_c_str(), &target.directory, name))
         }
         _ => anew(target, |name| make_special(target, name, stat)),
@@ -266,9 +265,10 @@ fn anew(target: &Place, make: impl Fn(&OsStr) -> Result<(), Errno>) -> Result<()
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = OsString::from(format!(".ta-tmp-{}-{number}", std::process::id()));
     let _claim = Claim::of_name(target)?;
-    make(&name)?;
-    let placed = renameat(&target.directory, &name, &target.directory, &target.name);
-    if placed.is_err() {
+    let placed = make(&name)
+        .and_then(|()| renameat(&target.directory, &name, &target.directory, &target.name));
+    // (If there is something of that name already it is not of this making.)
+    if placed.is_err() && placed != Err(Errno::EXIST) {
         let _ = unlinkat(&target.directory, &name, AtFlags::empty());
     }
     Ok(placed?)

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, OFlags, Stat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
+use super::stat::Identity;
+
 /// Symbolic links that are followed before it must be a loop, as Linux has it.
 const MOST_LINKS: usize = 40;
 
@@ -50,24 +52,58 @@ impl Place {
     /// `ELOOP`, and those of [`Place::of`].
     pub(super) fn following(path: &Path) -> io::Result<Self> {
         let mut place = Self::of(path)?;
+        let mut meant = None;
         for _ in 0..MOST_LINKS {
-            match readlinkat(&place.directory, &place.name, Vec::new()) {
-                Ok(target) => {
-                    // Whether a link may be followed that somebody else has planted in a directory
-                    // of everybody's, only the kernel knows (fs.protected_symlinks).
-                    let followed = statat(&place.directory, &place.name, AtFlags::empty());
-                    if matches!(followed, Err(Errno::ACCESS)) {
-                        return Err(Errno::ACCESS.into());
-                    }
-                    let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
-                    place = Self::at(&place.directory, &target)?;
-                }
-                // What is no link, or is not there.
-                Err(Errno::INVAL | Errno::NOENT) => return Ok(place),
-                Err(errno) => return Err(errno.into()),
+            let Some(next) = place.next()? else {
+                return place.confirmed(meant.as_ref());
+            };
+            // Whether a link may be followed that somebody else has planted in a directory of
+            // everybody's, only the kernel knows (fs.protected_symlinks).
+            match statat(&place.directory, &place.name, AtFlags::empty()) {
+                Err(Errno::ACCESS) => return Err(Errno::ACCESS.into()),
+                stat => meant = meant.or(stat.ok()),
             }
+            place = next;
         }
         Err(Errno::LOOP.into())
+    }
+
+    /// This, if it is what the kernel has found: a link of /proc may lead to what has no name.
+    fn confirmed(self, meant: Option<&Stat>) -> io::Result<Self> {
+        let Some(meant) = meant else { return Ok(self) };
+        let found = self.stat()?.as_ref().map(Identity::of);
+        if found.is_some_and(|found| found.is_same_file(&Identity::of(meant))) {
+            return Ok(self);
+        }
+        Err(Errno::STALE.into())
+    }
+
+    /// Whether this, which is a symbolic link, leads to something, or by way of it.
+    pub(super) fn leads_through(&self, something: &Stat) -> bool {
+        let sought = Identity::of(something);
+        let mut next = self.next();
+        for _ in 0..MOST_LINKS {
+            let Ok(Some(place)) = next else { return false };
+            let stat = place.stat().ok().flatten();
+            if stat.is_some_and(|stat| Identity::of(&stat).is_same_file(&sought)) {
+                return true;
+            }
+            next = place.next();
+        }
+        false
+    }
+
+    /// Where a symbolic link leads, one step on; `None` for what is none.
+    fn next(&self) -> io::Result<Option<Self>> {
+        match readlinkat(&self.directory, &self.name, Vec::new()) {
+            Ok(target) => {
+                let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                Self::at(&self.directory, &target).map(Some)
+            }
+            // What is no link, or is not there.
+            Err(Errno::INVAL | Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// What stands there; a symbolic link for itself.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, OFlags, fstat, unlinkat};
+use rustix::fs::{AtFlags, CWD, FileType, OFlags, fstat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::claim::Claim;
@@ -29,7 +29,7 @@ const ROUNDS: u32 = 8;
 /// removed of a tree is removed all the same; the error is the first.
 pub(crate) fn remove(path: &Path, recursive: bool, force: bool, cwd: &Path) -> Result<()> {
     match remove_one(path, recursive, cwd) {
-        Err(error) if force && is_missing(&error) => Ok(()),
+        Err(error) if force && is_missing(&error) && !exists(trimmed(path)) => Ok(()),
         outcome => outcome,
     }
 }
@@ -37,6 +37,10 @@ pub(crate) fn remove(path: &Path, recursive: bool, force: bool, cwd: &Path) -> R
 fn is_missing(error: &Error) -> bool {
     let missing = [Errno::NOENT, Errno::NOTDIR].map(Errno::raw_os_error);
     matches!(error.kind(), crate::error::ErrorKind::Os(errno) if missing.contains(errno))
+}
+
+fn exists(path: &Path) -> bool {
+    statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
 fn remove_one(path: &Path, recursive: bool, cwd: &Path) -> Result<()> {

@@ -1,12 +1,14 @@
 //! Renaming.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, renameat};
 use rustix::io::Errno;
 
 use super::claim::Claim;
+use super::staged::is_ours;
 use super::{Place, trimmed};
 use crate::error::{Error, Result};
 
@@ -19,6 +21,11 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
     let renamed = || -> io::Result<()> {
         // What cannot be claimed cannot be renamed either, and the kernel knows best why.
         let places = (Place::of(trimmed(from)), Place::of(trimmed(to)));
+        for place in [&places.0, &places.1].into_iter().flatten() {
+            if is_ours(place.name.as_bytes()) {
+                return Err(Errno::INVAL.into());
+            }
+        }
         let _claims = match &places {
             (Ok(from), Ok(to)) => Some(Claim::of_names(from, to)?),
             _ => None,

@@ -134,12 +134,20 @@ fn prepare(place: &Place, new: NewFile<'_>, terms: &Terms, file: &File) -> Resul
             fsync(file)?;
         }
         let now = place.stat()?;
-        let stands_still = now.as_ref().map(Identity::of) == old.as_ref().map(Identity::of);
+        let stands_still = now.as_ref().map(look) == old.as_ref().map(look);
         if stands_still || looks == MOST_LOOKS {
             check_version(now.as_ref(), terms)?;
             return Ok(true);
         }
     }
+}
+
+/// All that is kept of a file, and what tells its content. (Where the clock is coarse, two changes
+/// may have one time.)
+fn look(stat: &Stat) -> (Identity, u32, u32, u32, u64) {
+    #[allow(clippy::useless_conversion, reason = "narrower than this on some systems")]
+    let links = u64::from(stat.st_nlink);
+    (Identity::of(stat), mode(stat), stat.st_uid, stat.st_gid, links)
 }
 
 /// What is to be replaced, opened in whichever way is allowed.

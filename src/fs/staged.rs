@@ -33,7 +33,7 @@ const MOST: usize = 4096;
 /// How many names are looked at, used or not: so many writers of one directory can be killed in
 /// the middle and what they left is found, whichever of them had finished before. It costs half a
 /// microsecond each.
-const LOOKED_AT: usize = 4;
+const LOOKED_AT: usize = 16;
 
 /// What has no place at the moment; `None` once the program ends.
 static UNPLACED: Mutex<Option<Vec<Unplaced>>> = Mutex::new(Some(Vec::new()));
@@ -130,7 +130,15 @@ impl<'a> Staged<'a> {
             renameat(self.directory, &self.name, self.directory, name)?;
         }
         self.placed = true;
+        self.strike();
         Ok(())
+    }
+
+    /// Takes it out of [`UNPLACED`].
+    fn strike(&self) {
+        if let Some(unplaced) = lock(&UNPLACED).as_mut() {
+            unplaced.retain(|unplaced| unplaced.number != self.number);
+        }
     }
 }
 
@@ -139,9 +147,7 @@ impl Drop for Staged<'_> {
         if !self.placed {
             let _ = unlinkat(self.directory, &self.name, AtFlags::empty());
         }
-        if let Some(unplaced) = lock(&UNPLACED).as_mut() {
-            unplaced.retain(|unplaced| unplaced.number != self.number);
-        }
+        self.strike();
     }
 }
 

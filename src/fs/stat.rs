@@ -53,12 +53,20 @@ pub(super) fn mode(stat: &Stat) -> u32 {
 }
 
 /// The file systems that a path is on: where its name is, and where what it leads to is. Of what is
-/// not there yet, that of the nearest directory above it.
+/// not there yet, that of the nearest directory above it. (The files of an overlay may say that they
+/// are on that of their layer; its directories say what it is.)
 pub(crate) fn devices(path: &Path) -> Vec<u64> {
-    let device = |path, flags| statat(CWD, path, flags).map(|stat| Identity::of(&stat).device);
-    let named = path.ancestors().find_map(|path| device(path, AtFlags::SYMLINK_NOFOLLOW).ok());
-    let meant = path.ancestors().find_map(|path| device(path, AtFlags::empty()).ok());
-    named.into_iter().chain(meant).collect()
+    let stat = |path, flags| statat(CWD, path, flags);
+    let nearest = |flags| path.ancestors().find_map(|path| stat(path, flags).ok());
+    let named = nearest(AtFlags::SYMLINK_NOFOLLOW);
+    let directory = match &named {
+        Some(named) if kind(named) != Kind::Directory => {
+            path.parent().and_then(|parent| stat(parent, AtFlags::empty()).ok())
+        }
+        _ => None,
+    };
+    let all = [named, directory, nearest(AtFlags::empty())];
+    all.iter().flatten().map(|stat| Identity::of(stat).device).collect()
 }
 
 /// What changes when the content does: which file it is, its size and its times. The time of the

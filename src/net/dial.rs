@@ -70,7 +70,7 @@ impl Dial {
             Endpoint::Unix(path) => dial.left.push_back(Address::Unix(path.clone())),
             Endpoint::Tcp { host, port } => match lookup::known(host, *port) {
                 Some(addresses) => dial.enlist(addresses),
-                None => dial.lookup = Some(Lookup::start(host, *port, &terms.lookups, waker)?),
+                None => dial.lookup = Some(Lookup::start(host, *port, &terms.counts, waker)?),
             },
         }
         Ok(dial)

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAdd
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::Counts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
 use crate::sys::poll::Waker;
@@ -16,10 +17,6 @@ const MOST_OF_ONE: usize = 64;
 /// The most of the whole program, those included whose host has gone.
 const MOST_RUNNING: usize = 1024;
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
-
-/// How many look-ups of one host are running.
-#[derive(Debug, Default)]
-pub(crate) struct Lookups(AtomicUsize);
 
 /// The addresses that are known without asking anybody: of an address itself, and of localhost,
 /// which nobody else should be asked for (RFC 6761) and which is not in the /etc/hosts of a
@@ -54,11 +51,11 @@ impl Lookup {
     pub(super) fn start(
         host: &str,
         port: u16,
-        lookups: &Arc<Lookups>,
+        counts: &Arc<Counts>,
         waker: &Arc<Waker>,
     ) -> Result<Self> {
         let what = || format!("cannot look up {host:?}");
-        let Some(running) = Running::new(lookups) else {
+        let Some(running) = Running::new(counts) else {
             let message = format!("{}: too many other look-ups are running", what());
             return Err(Error::new(ErrorKind::Limit, message));
         };
@@ -83,17 +80,17 @@ impl Lookup {
 }
 
 /// One of [`MOST_RUNNING`], and one of its host's.
-struct Running(Arc<Lookups>);
+struct Running(Arc<Counts>);
 
 impl Running {
-    fn new(lookups: &Arc<Lookups>) -> Option<Self> {
-        claim(&lookups.0, MOST_OF_ONE)?;
+    fn new(counts: &Arc<Counts>) -> Option<Self> {
+        claim(&counts.lookups, MOST_OF_ONE)?;
         // (Dropped, it gives both back; so both have to be claimed first.)
         if claim(&RUNNING, MOST_RUNNING).is_none() {
-            lookups.0.fetch_sub(1, Ordering::Relaxed);
+            counts.lookups.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        Some(Self(Arc::clone(lookups)))
+        Some(Self(Arc::clone(counts)))
     }
 }
 
@@ -104,7 +101,7 @@ fn claim(count: &AtomicUsize, most: usize) -> Option<()> {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.lookups.fetch_sub(1, Ordering::Relaxed);
         RUNNING.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -11,12 +11,12 @@ mod order;
 mod socket;
 mod worker;
 
-pub(crate) use lookup::Lookups;
 pub(crate) use order::{Closer, Mailbox, Order};
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use crate::error::Error;
@@ -46,6 +46,14 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// How much of what outlasts a connection one host has running.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    lookups: AtomicUsize,
+    /// Closed connections whose last bytes are on their way.
+    draining: AtomicUsize,
+}
+
 /// The rules that a connection is made under.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
@@ -53,8 +61,8 @@ pub(crate) struct Terms {
     pub(crate) timeout: Duration,
     /// How many bytes of data may be unacknowledged; no limit without it.
     pub(crate) window: Option<u64>,
-    /// The look-ups of the host.
-    pub(crate) lookups: Arc<Lookups>,
+    /// What its host has running.
+    pub(crate) counts: Arc<Counts>,
 }
 
 /// What a connection that could not be made has left behind.

@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::dial::{Dial, Made};
 use super::order::{Mailbox, Order, already_ended, cannot_write, closed_by_host};
 use super::socket::{self, Behind};
-use super::{Closer, Endpoint, Remains, Sink, Terms};
+use super::{Closer, Counts, Endpoint, Remains, Sink, Terms};
 use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::mailbox::{Order as _, Reply};
@@ -27,6 +28,8 @@ const CHUNKS_A_TURN: usize = 8;
 
 /// How long what was written last may take to be taken after the host has closed a connection.
 const LAST_SENT: Duration = Duration::from_secs(1);
+/// How many connections of one host that is waited for at a time.
+const MOST_DRAINING: usize = 64;
 
 /// On Linux a hang-up means that both halves are gone. Elsewhere the end of what the far end sends
 /// may be told as one.
@@ -88,6 +91,7 @@ struct Worker<'a, C> {
     closers: Vec<C>,
     /// The host has gone: nobody is told anything.
     abandoned: bool,
+    counts: Arc<Counts>,
     poll: Poll,
 }
 
@@ -105,6 +109,7 @@ impl<'a, C: Closer> Worker<'a, C> {
             failure: None,
             closers: Vec::new(),
             abandoned: false,
+            counts: Arc::clone(&terms.counts),
             poll: Poll::default(),
         }
     }
@@ -343,11 +348,17 @@ impl<'a, C: Closer> Worker<'a, C> {
         }
         self.refuse(self.mailbox.close_and_take());
         sink.forgotten(std::mem::take(&mut self.closers));
-        let end = Instant::now() + LAST_SENT;
         while !self.mailbox.has_ended() && !sink.ready(self.mailbox.waker()) {
             self.wait_for_wake();
         }
-        self.drain(end);
+        // A few at a time: each has a thread and a descriptor beyond the limit on connections.
+        if self.socket.is_some() {
+            let draining = self.counts.draining.fetch_add(1, Ordering::Relaxed);
+            if draining < MOST_DRAINING {
+                self.drain(Instant::now() + LAST_SENT);
+            }
+            self.counts.draining.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Refuses what came when it was over.

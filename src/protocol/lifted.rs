@@ -85,14 +85,16 @@ fn lift(text: &str, object: &str, members: &[&'static str]) -> Option<Lifted> {
     })?;
     let opened = reader.0.strip_prefix('"')?;
     let (before, content) = text.split_at_checked(early.len() - opened.len())?;
-    // Most have it last.
-    let last = content.strip_suffix("\"}}");
-    let mut bytes = buffers::take_for(content.len() / 4 * 3 + 3);
-    let decoded = last.filter(|content| decode_onto(content, &mut bytes)).or_else(|| {
-        let content = content.get(..content.find('"')?)?;
-        decode_onto(content, &mut bytes).then_some(content)
-    })?;
-    let after = content.get(decoded.len()..)?;
+    let string = content.get(..content.find('"')?)?;
+    // Where it is not most of the message, nothing is won.
+    if string.len() < text.len() / 2 {
+        return None;
+    }
+    let mut bytes = buffers::take_for(string.len() / 4 * 3 + 3);
+    if !decode_onto(string, &mut bytes) {
+        return None;
+    }
+    let after = content.get(string.len()..)?;
     Some(Lifted { member, rest: format!("{before}{after}"), bytes })
 }
 

@@ -13,7 +13,7 @@ use super::session::{bytes_and_eof, reply_with};
 use crate::buffers;
 use crate::error::{Error, ErrorKind};
 use crate::log;
-use crate::net::{self, Closer, Endpoint, Lookups, Remains, Sink, Terms};
+use crate::net::{self, Closer, Counts, Endpoint, Remains, Sink, Terms};
 use crate::protocol::chunk::ChunkTemplate;
 use crate::protocol::rpc;
 use crate::protocol::{
@@ -35,7 +35,7 @@ pub(super) struct Connections {
     number: u64,
     outbox: Outbox,
     registry: Arc<Registry<Order>>,
-    lookups: Arc<Lookups>,
+    counts: Arc<Counts>,
 }
 
 type Order = net::Order<Responder>;
@@ -43,7 +43,7 @@ type Order = net::Order<Responder>;
 impl Connections {
     pub(super) fn new(number: u64, outbox: Outbox) -> Self {
         let kind = Kind { most: MOST, one: "connection", many: "connections", option: "" };
-        Self { number, outbox, registry: Registry::new(kind), lookups: Arc::default() }
+        Self { number, outbox, registry: Registry::new(kind), counts: Arc::default() }
     }
 
     /// `net/connect`; a relative path is relative to `cwd`.
@@ -56,7 +56,7 @@ impl Connections {
         let terms = Terms {
             timeout: params.timeout_ms.map_or(TIMEOUT, |ms| Duration::from_millis(ms.into())),
             window: params.window.map(Into::into),
-            lookups: Arc::clone(&self.lookups),
+            counts: Arc::clone(&self.counts),
         };
         let place = match self.registry.reserve(&id) {
             Ok(place) => place,

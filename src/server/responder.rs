@@ -10,7 +10,6 @@ use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc;
 use crate::sync::lock;
-use crate::threads;
 use crate::transport::{Lane, Outbox, message};
 
 /// The most requests of one connection that may be in flight when one comes that may wait for a
@@ -93,14 +92,10 @@ impl Responder {
         }
     }
 
-    /// Answers after all output that is on its way, whoever's it is, without waiting for that.
+    /// Answers after all output that is on its way, whoever's it is.
     pub(super) fn send_last<T: Serialize>(mut self, result: &Result<T>) {
-        let Some(answer) = self.answer(result) else { return };
-        let outbox = self.outbox.clone();
-        if let Err((_, Some(answer))) =
-            threads::run_on(answer, move |answer| outbox.bulk(answer, Box::new(())))
-        {
-            self.outbox.control(answer);
+        if let Some(answer) = self.answer(result) {
+            self.outbox.after_output(answer);
         }
     }
 

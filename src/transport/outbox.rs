@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{RecvTimeoutError, SendTimeoutError, Sender, TrySendError, bounded};
 
 use super::direct::{Direct, Outcome, Share};
-use super::writer::{Framing, Target, Writer};
+use super::writer::{Framing, Shared, Target, Writer};
 use super::ws;
 use crate::sync::lock;
 use crate::sys::poll::Waker;
 
 /// Items in the output lane: 16 chunks of 64 KiB are enough to keep the writer busy while a
 /// producer is woken, and bound what a host that does not read costs.
-const OUTPUT_LANE: usize = 16;
+pub(super) const OUTPUT_LANE: usize = 16;
 /// Items in the control lane from which on the connection's own thread waits for the writer
 /// before it takes the next message. Answers to requests in flight come on top; those are
 /// bounded by the limit on requests in flight.
@@ -50,6 +50,8 @@ pub(super) enum Item {
     Raw(Vec<u8>),
     /// The last bytes of all.
     Last(Vec<u8>),
+    /// From [`message`], to be written after all that is in the output lane now.
+    After(Vec<u8>),
     /// Something was left by whoever wrote past the thread.
     Rest,
     /// Is told when all before it has been written.
@@ -96,6 +98,8 @@ pub(crate) struct Outbox {
     output: Sender<Item>,
     waiters: Arc<Waiters>,
     direct: Arc<Direct>,
+    /// How many answers wait for output.
+    late: Arc<AtomicUsize>,
     /// Changes whenever the peer has taken something.
     progress: Arc<AtomicU64>,
     framing: Framing,
@@ -122,8 +126,19 @@ impl Outbox {
         let waiters = Arc::new(Waiters::default());
         let progress = Arc::new(AtomicU64::new(0));
         let direct = Arc::new(Direct::new(target.shared(), framing));
-        let mut writer =
-            Writer::new(target, framing, control_items, output_items, &waiters, &progress, &direct);
+        let late = Arc::new(AtomicUsize::new(0));
+        let mut writer = Writer::new(
+            target,
+            framing,
+            control_items,
+            output_items,
+            Shared {
+                waiters: Arc::clone(&waiters),
+                progress: Arc::clone(&progress),
+                direct: Arc::clone(&direct),
+                late: Arc::clone(&late),
+            },
+        );
         let write = move || {
             if writer.run().is_err() {
                 on_failure();
@@ -136,7 +151,7 @@ impl Outbox {
         let thread = thread::Builder::new().name("writer".to_owned()).stack_size(256 * 1024);
         let thread = thread.spawn(write)?;
         let is_ending = Arc::new(is_ending);
-        Ok((Self { control, output, waiters, direct, progress, framing, is_ending }, thread))
+        Ok((Self { control, output, waiters, direct, late, progress, framing, is_ending }, thread))
     }
 
     /// Sends an answer, before any output that is not yet on its way.
@@ -145,6 +160,18 @@ impl Outbox {
             Outcome::Written => {}
             Outcome::Left => self.queue(Item::Rest),
             Outcome::Refused(message, _) => self.queue(Item::Message(message)),
+        }
+    }
+
+    /// Sends an answer after all output that is on its way now, whoever's that is.
+    pub(crate) fn after_output(&self, message: Vec<u8>) {
+        match self.direct.write(message, None) {
+            Outcome::Written => {}
+            Outcome::Left => self.queue(Item::Rest),
+            Outcome::Refused(message, _) => {
+                self.late.fetch_add(1, Ordering::Relaxed);
+                self.queue(Item::After(message));
+            }
         }
     }
 
@@ -247,11 +274,17 @@ impl Outbox {
     pub(crate) fn throttle(&self, timeout: Duration) -> bool {
         const GLANCE: Duration = Duration::from_millis(100);
         let deadline = Instant::now() + timeout;
-        while self.control.len() >= CONTROL_HIGH_WATER {
+        let waiting = || self.control.len() + self.late.load(Ordering::Relaxed);
+        while waiting() >= CONTROL_HIGH_WATER {
             if (self.is_ending)() || Instant::now() >= deadline {
                 return false;
             }
+            let start = Instant::now();
             self.flush(GLANCE);
+            // What waits for output is not written by that.
+            if waiting() >= CONTROL_HIGH_WATER {
+                thread::sleep((start + GLANCE / 10).saturating_duration_since(Instant::now()));
+            }
         }
         true
     }

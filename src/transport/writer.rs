@@ -1,15 +1,16 @@
 //! The writer thread: takes what waits in the two lanes, a batch at a time, and writes it.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, select};
 
 use super::direct::{Direct, Share};
-use super::outbox::{HEADROOM, Item, Waiters};
+use super::outbox::{HEADROOM, Item, OUTPUT_LANE, Waiters};
 use super::ws;
 use crate::buffers;
 use crate::sys::poll::{Interest, wait_for};
@@ -72,24 +73,35 @@ pub(crate) enum Framing {
     Lines,
 }
 
+/// What the thread shares with those who send.
+pub(super) struct Shared {
+    pub(super) waiters: Arc<Waiters>,
+    /// Counts writes that took something.
+    pub(super) progress: Arc<AtomicU64>,
+    pub(super) direct: Arc<Direct>,
+    /// How many answers wait for output.
+    pub(super) late: Arc<AtomicUsize>,
+}
+
 /// The thread that owns a stream's sending side.
 pub(super) struct Writer {
     target: Box<dyn Target>,
     framing: Framing,
     control: Receiver<Item>,
     output: Receiver<Item>,
-    waiters: Arc<Waiters>,
+    shared: Shared,
     /// Frames to write, and where each starts in its buffer.
     batch: Vec<(Vec<u8>, usize)>,
     barriers: Vec<Sender<()>>,
     /// Dropped when the batch has been written.
     shares: Vec<Share>,
     last: bool,
-    direct: Arc<Direct>,
     /// Items of the batch, those included that are no bytes.
     items: usize,
-    /// Counts writes that took something.
-    progress: Arc<AtomicU64>,
+    /// Items taken from the output lane so far.
+    outputs: u64,
+    /// What is to be written when so many have been taken.
+    late: VecDeque<(u64, Vec<u8>)>,
 }
 
 impl Writer {
@@ -98,29 +110,27 @@ impl Writer {
         framing: Framing,
         control: Receiver<Item>,
         output: Receiver<Item>,
-        waiters: &Arc<Waiters>,
-        progress: &Arc<AtomicU64>,
-        direct: &Arc<Direct>,
+        shared: Shared,
     ) -> Self {
         Self {
             target,
             framing,
             control,
             output,
-            waiters: Arc::clone(waiters),
+            shared,
             batch: Vec::new(),
             barriers: Vec::new(),
             shares: Vec::new(),
             last: false,
-            progress: Arc::clone(progress),
-            direct: Arc::clone(direct),
             items: 0,
+            outputs: 0,
+            late: VecDeque::new(),
         }
     }
 
     /// Who waits for room in the output lane.
     pub(super) fn waiters(&self) -> Arc<Waiters> {
-        Arc::clone(&self.waiters)
+        Arc::clone(&self.shared.waiters)
     }
 
     /// Writes until it is told to stop, or a write fails.
@@ -129,11 +139,11 @@ impl Writer {
         // peer takes something.
         let most = if self.framing == Framing::Lines { PIECE } else { usize::MAX };
         while self.collect() {
-            if let Some(rest) = self.direct.take() {
+            if let Some(rest) = self.shared.direct.take() {
                 let rest = &[(rest.buffer, rest.start)];
-                write_all(self.target.as_mut(), rest, most, &self.progress)?;
+                write_all(self.target.as_mut(), rest, most, &self.shared.progress)?;
             }
-            write_all(self.target.as_mut(), &self.batch, most, &self.progress)?;
+            write_all(self.target.as_mut(), &self.batch, most, &self.shared.progress)?;
             for (buffer, _) in self.batch.drain(..) {
                 buffers::give(buffer);
             }
@@ -144,8 +154,8 @@ impl Writer {
             if self.last {
                 return Ok(());
             }
-            self.direct.done(std::mem::take(&mut self.items));
-            self.direct.give_back();
+            self.shared.direct.done(std::mem::take(&mut self.items));
+            self.shared.direct.give_back();
         }
         Ok(())
     }
@@ -154,7 +164,7 @@ impl Writer {
     fn collect(&mut self) -> bool {
         if self.output.is_empty() {
             // Whoever was woken for room and did not use it must not leave the others waiting.
-            self.waiters.wake(usize::MAX);
+            self.shared.waiters.wake(usize::MAX);
         }
         let mut taken = 0;
         let first = select! {
@@ -172,10 +182,18 @@ impl Writer {
                 }
             }
             bytes += self.add(item);
+            if is_output {
+                self.outputs += 1;
+                self.add_late(self.outputs);
+            }
             let full = self.last || bytes >= BATCH_BYTES || self.batch.len() >= BATCH_ITEMS;
             next = if full { None } else { self.try_next() };
         }
-        self.waiters.wake(taken);
+        if self.output.is_empty() {
+            // Nothing is left that they could wait for.
+            self.add_late(u64::MAX);
+        }
+        self.shared.waiters.wake(taken);
         true
     }
 
@@ -184,8 +202,24 @@ impl Writer {
         control.or_else(|_| self.output.try_recv().map(|item| (item, true))).ok()
     }
 
+    /// Adds what was to be written after so many items of output.
+    fn add_late(&mut self, outputs: u64) {
+        while self.late.front().is_some_and(|(after, _)| *after <= outputs) {
+            let Some((_, buffer)) = self.late.pop_front() else { return };
+            self.shared.late.fetch_sub(1, Ordering::Relaxed);
+            if !self.last {
+                self.batch.push(self.framing.seal(buffer));
+            }
+        }
+    }
+
     fn add(&mut self, item: Item) -> usize {
         self.items += 1;
+        if let Item::Barrier(sender) = item {
+            // Also after the last bytes: whoever waits for these waits for them to be written.
+            self.barriers.push(sender);
+            return 0;
+        }
         if self.last {
             return 0;
         }
@@ -202,10 +236,13 @@ impl Writer {
             }
             // The rest is taken with the baton.
             Item::Rest => return 0,
-            Item::Barrier(sender) => {
-                self.barriers.push(sender);
+            // All that is in the lane now has been taken after as many as fit into it, and the one
+            // that has been taken already.
+            Item::After(buffer) => {
+                self.late.push_back((self.outputs + OUTPUT_LANE as u64 + 1, buffer));
                 return 0;
             }
+            Item::Barrier(_) => return 0,
             Item::Stop => {
                 self.last = true;
                 return 0;

@@ -31,6 +31,8 @@ use schedule::Kind;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of a connection waits for what is being written.
 const ENDING: Duration = Duration::from_secs(3);
+/// What an answer takes of the budget at least, so that a small file of no size fits.
+const SMALLEST_SHARE: usize = 256 * 1024;
 /// No path has more bytes (PATH_MAX of Linux, which counts the NUL at its end).
 const LONGEST_PATH: usize = 4095;
 const LONGEST_VERSION: usize = 256;
@@ -250,10 +252,24 @@ impl Answers {
         };
         let expected = usize::try_from(reading.expected(part).min(most)).unwrap_or(usize::MAX);
         let size = expected.div_ceil(3) * 4 + AROUND + responder.id_size();
-        let Some(share) = self.share(turn, size) else { return };
+        let mut granted = size.max(SMALLEST_SHARE);
+        let mut share = self.share(turn, granted);
         let mut buffer = responder.begin(size);
         file_content::begin(&mut buffer);
-        match reading.read(part, most, |piece| file_content::add(&mut buffer, piece)) {
+        let read = reading.read(part, most, |piece| {
+            // Files of /proc have no size before they are read, and others may have grown: what
+            // comes to more than was thought comes while nothing else does.
+            if buffer.len() + piece.len() * 2 > granted {
+                drop(share.take());
+                share = turn.park(|| self.budget.take(MOST));
+                granted = usize::MAX;
+            }
+            if share.is_some() {
+                file_content::add(&mut buffer, piece);
+            }
+        });
+        let Some(share) = share else { return };
+        match read {
             Ok(end) => {
                 file_content::end(&mut buffer, end.size, end.eof, reading.version());
                 turn.park(|| responder.finish(buffer, Box::new(share)));
