@@ -16,7 +16,7 @@ use super::directory::{entries, open};
 use super::place::{kind, pass};
 use super::stat::Identity;
 use super::{Place, refused, refused_as, trimmed};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// How often a directory that is filled while it is emptied is emptied again.
 const ROUNDS: u32 = 8;
@@ -29,18 +29,17 @@ const ROUNDS: u32 = 8;
 /// removed of a tree is removed all the same; the error is the first.
 pub(crate) fn remove(path: &Path, recursive: bool, force: bool, cwd: &Path) -> Result<()> {
     match remove_one(path, recursive, cwd) {
-        Err(error) if force && is_missing(&error) && !exists(trimmed(path)) => Ok(()),
+        Err(error) if force && is_missing(&error, path) => Ok(()),
         outcome => outcome,
     }
 }
 
-fn is_missing(error: &Error) -> bool {
-    let missing = [Errno::NOENT, Errno::NOTDIR].map(Errno::raw_os_error);
-    matches!(error.kind(), crate::error::ErrorKind::Os(errno) if missing.contains(errno))
-}
-
-fn exists(path: &Path) -> bool {
-    statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+/// Whether there is nothing to remove. (What is there, and is no directory although a slash says
+/// so, is not missing.)
+fn is_missing(error: &Error, path: &Path) -> bool {
+    let is = |errno: Errno| *error.kind() == ErrorKind::Os(errno.raw_os_error());
+    let stands_there = || statat(CWD, trimmed(path), AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    is(Errno::NOENT) || (is(Errno::NOTDIR) && !stands_there())
 }
 
 fn remove_one(path: &Path, recursive: bool, cwd: &Path) -> Result<()> {
