@@ -81,6 +81,54 @@ fn a_path_longer_than_any_is_refused_at_once_and_not_kept() {
     reader.finish();
 }
 
+/// What waits weighs what counts, and not what came around it.
+#[test]
+fn short_content_in_a_long_message_weighs_little() {
+    let dir = TempDir::new();
+    let fifo = mkfifo(dir.join("fifo"));
+    let mut peer = Setup::new().stdio();
+    let pid = peer.server_pid();
+    let reader = SlowReader::of(&fifo);
+    let slow = peer.request("fs/writeFile", &content(&fifo, vec![b'x'; 1_000_000]));
+    let before = high_water(pid);
+    let junk = "z".repeat(4 << 20);
+    for id in 1..=60 {
+        let file = dir.join(&format!("f{id}"));
+        let file = file.display();
+        let params = format!("{{\"dataBase64\":\"QUJD\",\"path\":\"{file}\",\"z\":\"{junk}\"}}");
+        peer.send(&request(id, "fs/writeFile", &params));
+    }
+    peer.ping();
+    let grown = high_water(pid) - before;
+    assert!(grown < 80 * MIB, "{} MiB more", grown / MIB);
+    peer.answer_within(&slow, Duration::from_secs(30)).unwrap_err();
+    for id in 1..=60 {
+        peer.answer(&id.to_string()).unwrap();
+    }
+    assert_eq!(std::fs::read(dir.join("f60")).unwrap(), b"ABC");
+    reader.finish();
+}
+
+/// Their size is not known before they are read.
+#[test]
+fn files_of_no_size_for_a_host_that_does_not_read_take_little_memory() {
+    const READS: usize = 60;
+    let expected = std::fs::read("/proc/kallsyms").unwrap_or_default();
+    if expected.len() < 1_000_000 {
+        return;
+    }
+    let mut peer = Setup::new().stdio();
+    let pid = peer.server_pid();
+    let read = || json!({"path": "/proc/kallsyms"});
+    let ids: Vec<_> = (0..READS).map(|_| peer.request("fs/readFile", &read())).collect();
+    await_rest(pid);
+    assert!(high_water(pid) < 150 * MIB, "{} MiB", high_water(pid) / MIB);
+    for id in ids {
+        let found = peer.answer_within(&id, Duration::from_secs(60)).unwrap();
+        assert_eq!(super::bytes(&found).len(), expected.len());
+    }
+}
+
 /// `DIR/./././…/name`, of so many bytes in all.
 fn long_path(dir: &TempDir, name: &str, length: usize) -> String {
     let around = dir.path().as_os_str().len() + 1 + name.len();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{
-    NOBODY, Shared, chmod, chown, from_to, merged, mkdir, mode, names, needs_root, seen_by,
-    with_mounts,
+    NOBODY, Shared, chmod, chown, fails, from_to, merged, mkdir, mode, names, needs_root, seen_by,
+    symlink, with_mounts,
 };
 use crate::support::{TempDir, lacks, over_both, over_both_with};
 
@@ -109,6 +109,25 @@ fn a_directory_is_not_copied_into_itself_by_way_of_a_mount() {
             let depth = depth(outside.join("P/C"));
             assert!(depth < 8, "{to}: {depth} directories below each other");
         }
+    });
+}
+
+/// However deep in a tree, and by however many steps.
+#[test]
+fn a_link_does_not_take_the_place_of_what_it_leads_to() {
+    over_both(|peer| {
+        let dir = TempDir::new();
+        mkdir(dir.join("src"));
+        mkdir(dir.join("dst"));
+        let precious = dir.write("dst/l", "precious");
+        symlink("../dst/l", dir.join("src/l"));
+        fails(peer, "fs/copy", &tree(dir.join("src"), dir.join("dst")), "EINVAL");
+        assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
+        dir.write("f", "precious");
+        symlink("l2", dir.join("l1"));
+        symlink("f", dir.join("l2"));
+        fails(peer, "fs/copy", &from_to(dir.join("l1"), dir.join("l2")), "EINVAL");
+        assert_eq!(std::fs::read(dir.join("l1")).unwrap(), b"precious");
     });
 }
 

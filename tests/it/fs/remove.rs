@@ -70,7 +70,10 @@ fn what_is_missing_is_enoent_unless_forced() {
         }
         fails(peer, "fs/remove", &path(dir.join("f/x")), "ENOTDIR");
         fails(peer, "fs/remove", &path(""), "ENOENT");
-        fails_with(peer, "fs/remove", &path(format!("{}/f/", dir.path().display())), &["ENOTDIR"]);
+        let marked = path(format!("{}/f/", dir.path().display()));
+        for more in [json!({}), json!({"force": true})] {
+            fails_with(peer, "fs/remove", &merged(marked.clone(), &more), &["ENOTDIR"]);
+        }
         assert_eq!(names(dir.path()), ["f"]);
     });
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileTypeExt as _;
 
 use super::waiting::Waiting;
-use super::{content, fails, from_to, merged, mkfifo, names, write};
+use super::{content, fails, from_to, merged, mkfifo, names, path, write};
 use crate::support::{TempDir, over_both};
 use serde_json::json;
 
@@ -38,10 +38,24 @@ fn no_file_is_given_the_name_of_a_temporary_one() {
                 fails(peer, "fs/writeFile", &params, "EINVAL").assert_names(name);
             }
             fails(peer, "fs/copy", &from_to(dir.join("source"), &file), "EINVAL");
+            fails(peer, "fs/rename", &from_to(dir.join("source"), &file), "EINVAL");
             assert_eq!(names(dir.path()), ["source"]);
         }
         for name in [".ta-tmp-", ".ta-tmp-x", "ta-tmp-0", ".ta-tmp-0.bak"] {
             write(peer, dir.join(name), "mine");
         }
+    });
+}
+
+/// Only a file can be on its way to another place.
+#[test]
+fn a_directory_with_such_a_name_is_copied_like_any_other() {
+    over_both(|peer| {
+        let dir = TempDir::new();
+        peer.ok("fs/mkdir", &path(dir.join("from/.ta-tmp-3")));
+        write(peer, dir.join("from/.ta-tmp-3/f"), "inside");
+        let params = merged(from_to(dir.join("from"), dir.join("to")), &json!({"recursive": true}));
+        peer.ok("fs/copy", &params);
+        assert_eq!(std::fs::read(dir.join("to/.ta-tmp-3/f")).unwrap(), b"inside");
     });
 }

@@ -5,6 +5,7 @@ mod data;
 mod endings;
 mod flow;
 mod limits;
+mod order;
 mod resolver;
 mod unix;
 mod writes;
