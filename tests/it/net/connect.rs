@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{accept, await_hung_up, listen, listen_on};
+use super::{ClosedPort, accept, await_hung_up, listen, listen_on};
 use crate::support::{best_of_three, over_both, sys};
 
 #[test]
@@ -40,15 +40,11 @@ fn localhost_is_reached_where_only_one_family_listens() {
     });
 }
 
-/// A port where nobody listens, as of now.
-fn closed_port() -> u16 {
-    listen().1
-}
-
 #[test]
 fn a_refused_port_is_told_with_host_and_port() {
     over_both(|peer| {
-        let port = closed_port();
+        let closed = ClosedPort::new();
+        let port = closed.port;
         for host in ["127.0.0.1", "localhost", "::1"] {
             let error = peer.connect_error(json!({"host": host, "port": port}));
             assert_eq!((error.code, error.data_code()), (-32000, "ECONNREFUSED"), "{error:?}");

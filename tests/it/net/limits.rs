@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{accept, await_hung_up, connect, connect_with, listen};
+use super::{ClosedPort, accept, await_hung_up, connect, connect_with, listen};
 use crate::support::{DEADLINE, Peer, Server, eventually, over_both, procfs, sys};
 
 #[test]
@@ -36,7 +36,8 @@ fn an_id_can_be_used_again_when_its_connection_is_over() {
             assert!(peer.await_closed(&connection).is_none());
         }
         for _ in 0..5 {
-            let port = listen().1;
+            let closed = ClosedPort::new();
+            let port = closed.port;
             peer.connect_error(json!({"connectionId": "again", "host": "::1", "port": port}));
         }
         connect_with(peer, json!({"connectionId": "again"}));
@@ -95,7 +96,8 @@ fn more_than_1024_are_refused_until_one_ends() {
 fn connections_that_fail_leave_nothing() {
     over_both(|peer| {
         let pid = peer.server_pid();
-        let port = listen().1;
+        let closed = ClosedPort::new();
+        let port = closed.port;
         let fail = |peer: &mut Peer| {
             peer.connect_error(json!({"host": "localhost", "port": port}));
             peer.connect_error(json!({"path": "/nope"}));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{accept, listen};
+use super::{ClosedPort, accept, listen};
 use crate::support::{
     DEADLINE, Peer, Setup, TempDir, eventually, lacks, over_both_with, procfs, skipped, sys,
 };
@@ -136,14 +136,14 @@ fn every_address_of_a_name_is_tried() {
     with_resolver(NAME, &Answer::Addresses(addresses.to_vec()), |_, peer| {
         let (listener, port) = listen();
         let params = json!({"host": "two.example", "port": port});
-        let (connection, remote) = peer.connect_to(params.clone());
+        let (connection, remote) = peer.connect_to(params);
         assert_eq!(remote, format!("127.0.0.1:{port}"));
         drop(accept(&listener));
         peer.await_end_of_data(&connection);
-        drop(listener);
-        let error = peer.connect_error(params);
+        let closed = ClosedPort::new();
+        let error = peer.connect_error(json!({"host": "two.example", "port": closed.port}));
         assert_eq!(error.data_code(), "ECONNREFUSED", "{error:?}");
-        error.assert_names(&format!("two.example:{port}"));
+        error.assert_names(&format!("two.example:{}", closed.port));
         error.assert_names("127.0.0.");
     });
 }
