@@ -15,7 +15,7 @@ use std::os::fd::AsFd as _;
 
 use serde_json::json;
 
-use crate::support::{DEADLINE, Peer, sys};
+use crate::support::{ClosedPort, DEADLINE, Peer, sys};
 
 /// A listener on a free port, and the port.
 fn listen_on(address: &str) -> (TcpListener, u16) {
@@ -26,24 +26,6 @@ fn listen_on(address: &str) -> (TcpListener, u16) {
 
 fn listen() -> (TcpListener, u16) {
     listen_on("127.0.0.1")
-}
-
-/// A port where nobody listens, of any address, and where nobody else will while this lives.
-struct ClosedPort {
-    port: u16,
-    _bound: std::os::fd::OwnedFd,
-}
-
-impl ClosedPort {
-    fn new() -> Self {
-        use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
-        let bound = socket(AddressFamily::INET6, SocketType::STREAM, None).unwrap();
-        let any = std::net::SocketAddrV6::new(std::net::Ipv6Addr::UNSPECIFIED, 0, 0, 0);
-        bind(&bound, &any).unwrap();
-        let address = getsockname(&bound).unwrap();
-        let port = std::net::SocketAddrV6::try_from(address).unwrap().port();
-        Self { port, _bound: bound }
-    }
 }
 
 #[track_caller]

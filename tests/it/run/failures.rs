@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use super::{Done, Running, run, ta, ta_alone, url};
-use crate::support::{Server, Setup, TOKEN, TempDir, Victim};
+use crate::support::{ClosedPort, Server, Setup, TOKEN, TempDir, Victim};
 
 #[track_caller]
 fn finish(command: Command) -> Done {
@@ -75,20 +75,21 @@ fn the_token_is_shown_to_nobody() {
     let with_token = format!("{}?token={TOKEN}", url(&server));
     let twice = ["--exec", &with_token, "--exec", &with_token, "true"];
     run(&server, &twice).assert_failed(125, "--exec");
-    let closed = format!("{}?token={TOKEN}", closed_port());
+    let port = ClosedPort::new();
+    let closed = format!("{}?token={TOKEN}", url_of(&port));
     run(&server, &["--exec", &closed, "true"]).assert_failed(125, "cannot reach");
     run(&server, &["--exec", &with_token, "--cwd", "/nope", "true"]).assert_failed(125, "/nope");
 }
 
 /// A URL at which nobody listens.
-fn closed_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("ws://{}/exec", listener.local_addr().unwrap())
+fn url_of(closed: &ClosedPort) -> String {
+    format!("ws://127.0.0.1:{}/exec", closed.port)
 }
 
 #[test]
 fn a_server_that_cannot_be_reached_is_named() {
-    let url = closed_port();
+    let closed = ClosedPort::new();
+    let url = url_of(&closed);
     finish(ta_alone(["--exec", &url, "true"])).assert_failed(125, &url);
     let unknown = "ws://no-such-host.invalid:4200/exec";
     finish(ta_alone(["--exec", unknown, "true"])).assert_failed(125, "no-such-host.invalid");

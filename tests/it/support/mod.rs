@@ -155,3 +155,21 @@ impl Drop for TempDir {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
+
+/// A port where nobody listens, of any address, and where nobody else will while this lives.
+pub(crate) struct ClosedPort {
+    pub(crate) port: u16,
+    _bound: std::os::fd::OwnedFd,
+}
+
+impl ClosedPort {
+    pub(crate) fn new() -> Self {
+        use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
+        let bound = socket(AddressFamily::INET6, SocketType::STREAM, None).unwrap();
+        let any = std::net::SocketAddrV6::new(std::net::Ipv6Addr::UNSPECIFIED, 0, 0, 0);
+        bind(&bound, &any).unwrap();
+        let address = getsockname(&bound).unwrap();
+        let port = std::net::SocketAddrV6::try_from(address).unwrap().port();
+        Self { port, _bound: bound }
+    }
+}
