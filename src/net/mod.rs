@@ -6,6 +6,7 @@
 //! call comes first, so whoever hears of it must keep it.
 
 mod dial;
+mod ending;
 mod lookup;
 mod order;
 mod socket;

@@ -1,13 +1,11 @@
 //! The thread of one connection: it makes it, waits in one place for whatever comes next (data,
 //! room, an order, the window), and tells the sink.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::dial::{Dial, Made};
 use super::order::{Mailbox, Order, already_ended, cannot_write, closed_by_host};
@@ -15,7 +13,7 @@ use super::socket::{self, Behind};
 use super::{Closer, Counts, Endpoint, Remains, Sink, Terms};
 use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
-use crate::mailbox::{Order as _, Reply};
+use crate::mailbox::Reply;
 use crate::protocol::MAX_CHUNK;
 use crate::sys;
 use crate::sys::poll::{Interest, Poll};
@@ -25,11 +23,6 @@ use crate::writes::{Destination, End, Progress, Writes};
 
 /// How many chunks are read before the thread looks at anything else.
 const CHUNKS_A_TURN: usize = 8;
-
-/// How long what was written last may take to be taken after the host has closed a connection.
-const LAST_SENT: Duration = Duration::from_secs(1);
-/// How many connections of one host that is waited for at a time.
-const MOST_DRAINING: usize = 64;
 
 /// On Linux a hang-up means that both halves are gone. Elsewhere the end of what the far end sends
 /// may be told as one.
@@ -71,12 +64,12 @@ fn run<S: Sink>(endpoint: Endpoint, terms: &Terms, mailbox: &Arc<Mailbox<S::Clos
     }
 }
 
-struct Worker<'a, C> {
-    mailbox: &'a Arc<Mailbox<C>>,
+pub(super) struct Worker<'a, C> {
+    pub(super) mailbox: &'a Arc<Mailbox<C>>,
     /// Where it leads, for messages.
     shown: String,
     /// `None` until it is made, and after its end.
-    socket: Option<Socket>,
+    pub(super) socket: Option<Socket>,
     writes: Writes<Order<C>>,
     window: Window,
     /// The far end has finished sending, or will not be heard any more.
@@ -86,13 +79,13 @@ struct Worker<'a, C> {
     /// There is data that the window does not let through: no use in waiting for more.
     data_waits: bool,
     /// What it failed of. A socket tells that once.
-    failure: Option<Error>,
+    pub(super) failure: Option<Error>,
     /// Who has asked for it to be closed.
-    closers: Vec<C>,
+    pub(super) closers: Vec<C>,
     /// The host has gone: nobody is told anything.
-    abandoned: bool,
-    counts: Arc<Counts>,
-    poll: Poll,
+    pub(super) abandoned: bool,
+    pub(super) counts: Arc<Counts>,
+    pub(super) poll: Poll,
 }
 
 impl<'a, C: Closer> Worker<'a, C> {
@@ -155,7 +148,7 @@ impl<'a, C: Closer> Worker<'a, C> {
         }
     }
 
-    fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         !self.closers.is_empty()
     }
 
@@ -211,7 +204,7 @@ impl<'a, C: Closer> Worker<'a, C> {
         }
     }
 
-    fn stop_sending(&mut self, error: &Error) {
+    pub(super) fn stop_sending(&mut self, error: &Error) {
         self.sent_all = true;
         self.writes.refuse_all(error);
     }
@@ -256,7 +249,7 @@ impl<'a, C: Closer> Worker<'a, C> {
         reads && (told.readable || told.hung_up)
     }
 
-    fn pause(&mut self, woken: usize, until: Option<Instant>) {
+    pub(super) fn pause(&mut self, woken: usize, until: Option<Instant>) {
         if self.poll.wait(until).is_err() {
             // poll(2) fails for want of memory alone. Going on would spin, so give way first.
             thread::yield_now();
@@ -328,72 +321,6 @@ impl<'a, C: Closer> Worker<'a, C> {
         }
     }
 
-    /// It is over. The order matters: what the far end is to see first, then the writes, then the
-    /// host, by one step that also frees the id (`Sink::tell_closed`), and whoever has asked for it.
-    fn finish<S: Sink<Closer = C>>(mut self, sink: &mut S) {
-        self.stop_sending(&closed_by_host(self.mailbox.id()));
-        if self.abandoned {
-            self.mailbox.close();
-            return;
-        }
-        match &self.socket {
-            // The far end hears it at once, and all that has been written before.
-            Some(socket) if self.is_closed() => drop(socket::end_sending(socket.0.as_fd())),
-            _ => self.socket = None,
-        }
-        sink.closed(self.failure.take());
-        while !self.mailbox.has_ended() && !sink.tell_closed(self.mailbox.waker()) {
-            self.wait_for_wake();
-            self.refuse(self.mailbox.take_orders());
-        }
-        self.refuse(self.mailbox.close_and_take());
-        sink.forgotten(std::mem::take(&mut self.closers));
-        while !self.mailbox.has_ended() && !sink.ready(self.mailbox.waker()) {
-            self.wait_for_wake();
-        }
-        // A few at a time: each has a thread and a descriptor beyond the limit on connections.
-        if self.socket.is_some() {
-            let draining = self.counts.draining.fetch_add(1, Ordering::Relaxed);
-            if draining < MOST_DRAINING {
-                self.drain(Instant::now() + LAST_SENT);
-            }
-            self.counts.draining.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Refuses what came when it was over.
-    fn refuse(&mut self, orders: VecDeque<Order<C>>) {
-        for order in orders {
-            match order {
-                Order::Close(closer) => self.closers.push(closer),
-                write @ Order::Write { .. } => write.too_late(self.mailbox.id()),
-            }
-        }
-    }
-
-    /// Reads and drops what the far end still sends, for a moment: a socket that is closed with
-    /// something unread is reset, and what was written to it last may be lost.
-    fn drain(&mut self, end: Instant) {
-        let mut buffer = buffers::take();
-        while let Some(socket) = &self.socket
-            && Instant::now() < end
-            && !self.mailbox.has_ended()
-        {
-            buffer.clear();
-            match sys::fd::read_into(socket.0.as_fd(), &mut buffer, MAX_CHUNK) {
-                Ok(0) => break,
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => break,
-                Ok(_) => continue,
-                Err(_) => {}
-            }
-            self.poll.clear();
-            let woken = self.poll.add(self.mailbox.waker().as_fd(), Interest::Read);
-            self.poll.add(socket.0.as_fd(), Interest::Read);
-            self.pause(woken, Some(end));
-        }
-        buffers::give(buffer);
-    }
-
     /// It was not made.
     fn give_up<S: Sink<Closer = C>>(&mut self, error: Error, sink: &mut S, remains: Remains) {
         self.writes.refuse_all(&error);
@@ -409,14 +336,14 @@ impl<'a, C: Closer> Worker<'a, C> {
         }
     }
 
-    fn wait_for_wake(&mut self) {
+    pub(super) fn wait_for_wake(&mut self) {
         self.poll.clear();
         let woken = self.poll.add(self.mailbox.waker().as_fd(), Interest::Read);
         self.pause(woken, None);
     }
 }
 
-struct Socket(OwnedFd);
+pub(super) struct Socket(pub(super) OwnedFd);
 
 impl Destination for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
