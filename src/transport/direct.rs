@@ -198,4 +198,33 @@ mod tests {
         outbox.stop();
         writer.join().unwrap();
     }
+
+    /// What is said last is written before whoever waits for that shuts the socket.
+    #[test]
+    fn the_last_bytes_are_written_when_the_wait_for_them_ends() {
+        use std::io::Read;
+        use std::net::Shutdown;
+        use std::time::Duration;
+        for _ in 0..200 {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+            let near = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+            let (mut far, _) = listener.accept().unwrap();
+            let target = Box::new(SharedSocket(Arc::clone(&near)));
+            let (outbox, writer) =
+                Outbox::start(target, Framing::WebSocketServer, || {}, || false).unwrap();
+            let mut lane = outbox.lane();
+            for _ in 0..8 {
+                let mut long = message(Vec::new());
+                long.resize(long.len() + 5000, b'x');
+                lane.send(long);
+            }
+            outbox.last(b"the last".to_vec());
+            assert!(outbox.flush(Duration::from_secs(10)));
+            near.shutdown(Shutdown::Write).unwrap();
+            let mut all = Vec::new();
+            far.read_to_end(&mut all).unwrap();
+            assert!(all.ends_with(b"the last"));
+            writer.join().unwrap();
+        }
+    }
 }

@@ -174,3 +174,18 @@ fn a_link_of_somebody_elses_in_a_sticky_directory_is_not_written_through() {
         assert_eq!(names(dir.path()), ["shared", "victim"]);
     });
 }
+
+/// A link of /proc may lead to what has no name any more; its text is no path.
+#[test]
+fn what_has_been_removed_is_not_made_again_under_another_name() {
+    use std::os::fd::AsRawFd as _;
+    over_both(|peer| {
+        let dir = TempDir::new();
+        let gone = dir.write("gone", "old");
+        let file = std::fs::File::open(&gone).unwrap();
+        std::fs::remove_file(&gone).unwrap();
+        let link = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        fails(peer, "fs/writeFile", &content(&link, "new"), "ESTALE");
+        assert_eq!(names(dir.path()), [""; 0]);
+    });
+}
