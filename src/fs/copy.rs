@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, Stat, fchmod, fstat, mkdirat, readlinkat, renameat,
-    statat, symlinkat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, Stat, fchmod, fstat, mkdirat, readlinkat, renameat, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -22,8 +22,8 @@ use super::place::{kind, pass};
 use super::replace::{NewFile, copied_mode, give_mode, replace};
 use super::staged::is_ours;
 use super::stat::{Identity, mode};
-use super::write::{Refusal, Terms, may_be_written, reserved};
-use super::{Place, trimmed};
+use super::write::{MOST_ATTEMPTS, Refusal, Terms, may_be_written, reserved};
+use super::{Place, is_marked_directory, trimmed};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Copies what stands at a path; a symbolic link as one. Modes are kept. A file gets the content and
@@ -73,7 +73,8 @@ impl Copy<'_> {
         if [self.from, self.to].iter().any(|path| is_marked_directory(path)) {
             return Err(self.because(Errno::NOTDIR, "a slash at the end means a directory"));
         }
-        if self.is_onto_itself(&stat) {
+        let onto = target.stat().ok().flatten();
+        if onto.is_some_and(|onto| Identity::of(&onto).is_same_file(&Identity::of(&stat))) {
             return Err(self.because(Errno::INVAL, "they are the same file"));
         }
         copy_one(&source, &target, &stat).map_err(|refusal| self.failed(refusal))
@@ -88,12 +89,6 @@ impl Copy<'_> {
             place => place,
         };
         Ok((place(self.from)?, place(self.to)?))
-    }
-
-    fn is_onto_itself(&self, source: &Stat) -> bool {
-        let target = statat(CWD, trimmed(self.to), AtFlags::SYMLINK_NOFOLLOW);
-        let source = Identity::of(source);
-        target.is_ok_and(|target| Identity::of(&target).is_same_file(&source))
     }
 
     fn tree(&self, source: Place, target: Place, stat: &Stat) -> Result<()> {
@@ -140,12 +135,6 @@ impl Copy<'_> {
             refusal => refusal.about("copy to", self.to),
         }
     }
-}
-
-/// Whether a path says that it means a directory.
-fn is_marked_directory(path: &Path) -> bool {
-    // (As paths they would be equal.)
-    trimmed(path).as_os_str() != path.as_os_str()
 }
 
 /// Whether a place is in a directory, however deep, or is it.
@@ -241,16 +230,17 @@ impl Trees {
 /// Copies what is no directory.
 fn copy_one(source: &Place, target: &Place, stat: &Stat) -> Result<(), Refusal> {
     reserved(target)?;
-    match target.stat()?.as_ref().map(kind) {
+    let old = target.stat()?;
+    match old.as_ref().map(kind) {
         None | Some(FileType::RegularFile | FileType::Symlink) => {}
         Some(FileType::Directory) => return Err(Refusal::Directory),
         Some(_) => return Err(Refusal::NotAFile("something stands there that is no file")),
     }
     match kind(stat) {
-        FileType::RegularFile => copy_file(source, target),
+        FileType::RegularFile => copy_file(source, target, old.as_ref()),
         FileType::Symlink => {
             let link = readlinkat(&source.directory, &source.name, Vec::new())?;
-            if target.stat()?.is_some_and(|target| source.leads_through(&target)) {
+            if old.is_some_and(|old| source.leads_through(&old)) {
                 return Err(Refusal::Invalid("the link leads to what it would replace"));
             }
             anew(target, |name| symlinkat(link.as_c_str(), &target.directory, name))
@@ -287,13 +277,13 @@ fn make_special(_target: &Place, _name: &OsStr, _stat: &Stat) -> Result<(), Errn
     Err(Errno::NOTSUP)
 }
 
-fn copy_file(source: &Place, target: &Place) -> Result<(), Refusal> {
+fn copy_file(source: &Place, target: &Place, old: Option<&Stat>) -> Result<(), Refusal> {
     let file = File::from(source.open(OFlags::RDONLY)?);
     let stat = fstat(&file)?;
     if kind(&stat) != FileType::RegularFile {
         return Err(Refusal::NotAFile("it is no regular file any more"));
     }
-    if target.stat()?.is_some_and(|stat| kind(&stat) == FileType::RegularFile) {
+    if old.is_some_and(|old| kind(old) == FileType::RegularFile) {
         may_be_written(target)?;
     }
     let terms = Terms::default();
@@ -301,7 +291,7 @@ fn copy_file(source: &Place, target: &Place) -> Result<(), Refusal> {
     let copied = loop {
         attempts += 1;
         match replace(target, Content::Of(&file), NewFile::CopyOf(&stat), &terms) {
-            Err(Refusal::Again) if attempts < 16 => {}
+            Err(Refusal::Again) if attempts < MOST_ATTEMPTS => {}
             outcome => break outcome?,
         }
     };

@@ -49,6 +49,12 @@ fn trimmed(path: &Path) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
+/// Whether a slash at its end says that a path means a directory.
+fn is_marked_directory(path: &Path) -> bool {
+    // (As paths they would be equal.)
+    trimmed(path).as_os_str() != path.as_os_str()
+}
+
 /// What the system refused to do to a path: `cannot VERB "PATH": REASON`.
 fn refused(error: &io::Error, verb: &str, path: &Path) -> Error {
     Error::io(error, format_args!("cannot {verb} {path:?}"))

@@ -15,7 +15,7 @@ use super::descent::Descent;
 use super::directory::{entries, open};
 use super::place::{kind, pass};
 use super::stat::Identity;
-use super::{Place, refused, refused_as, trimmed};
+use super::{Place, is_marked_directory, refused, refused_as, trimmed};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How often a directory that is filled while it is emptied is emptied again.
@@ -54,8 +54,7 @@ fn remove_one(path: &Path, recursive: bool, cwd: &Path) -> Result<()> {
     let _claim = Claim::of_name(&place).map_err(fail)?;
     let stat = place.stat().map_err(fail)?.ok_or_else(|| fail(Errno::NOENT.into()))?;
     if kind(&stat) != FileType::Directory {
-        // (As paths they would be equal.)
-        if trimmed(path).as_os_str() != path.as_os_str() {
+        if is_marked_directory(path) {
             return Err(fail(Errno::NOTDIR.into()));
         }
         return unlinkat(&place.directory, &place.name, AtFlags::empty())

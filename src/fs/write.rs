@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::WriteFileResult;
 
 /// How often it is begun again because the file has come or gone meanwhile.
-const MOST_ATTEMPTS: usize = 16;
+pub(super) const MOST_ATTEMPTS: usize = 16;
 
 const MISSING: &str = "it does not exist";
 

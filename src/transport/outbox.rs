@@ -156,23 +156,28 @@ impl Outbox {
 
     /// Sends an answer, before any output that is not yet on its way.
     pub(crate) fn control(&self, message: Vec<u8>) {
-        match self.direct.write(message, None) {
-            Outcome::Written => {}
-            Outcome::Left => self.queue(Item::Rest),
-            Outcome::Refused(message, _) => self.queue(Item::Message(message)),
+        if let Err((message, _)) = self.write_now(message, None) {
+            self.queue(Item::Message(message));
         }
     }
 
     /// Sends an answer after all output that is on its way now, whoever's that is.
     pub(crate) fn after_output(&self, message: Vec<u8>) {
-        match self.direct.write(message, None) {
+        if let Err((message, _)) = self.write_now(message, None) {
+            self.late.fetch_add(1, Ordering::Relaxed);
+            self.queue(Item::After(message));
+        }
+    }
+
+    /// Writes a message past the thread, which sees to what the socket does not take. The message
+    /// comes back if it is not its turn.
+    fn write_now(&self, message: Vec<u8>, share: Share) -> Result<(), (Vec<u8>, Share)> {
+        match self.direct.write(message, share) {
             Outcome::Written => {}
             Outcome::Left => self.queue(Item::Rest),
-            Outcome::Refused(message, _) => {
-                self.late.fetch_add(1, Ordering::Relaxed);
-                self.queue(Item::After(message));
-            }
+            Outcome::Refused(message, share) => return Err((message, share)),
         }
+        Ok(())
     }
 
     /// Puts an item into the control lane.
@@ -184,13 +189,9 @@ impl Outbox {
     /// Sends an answer that may be long, among the output, and waits for room there. `share` is
     /// dropped when it has been written, or never will be.
     pub(crate) fn bulk(&self, message: Vec<u8>, share: Box<dyn Send>) {
-        match self.direct.write(message, Some(share)) {
-            Outcome::Written => {}
-            Outcome::Left => self.queue(Item::Rest),
-            Outcome::Refused(message, share) => {
-                self.direct.announce();
-                let _ = self.output.send(Item::Bulk(message, share));
-            }
+        if let Err((message, share)) = self.write_now(message, Some(share)) {
+            self.direct.announce();
+            let _ = self.output.send(Item::Bulk(message, share));
         }
     }
 
@@ -299,7 +300,8 @@ impl Outbox {
 pub(crate) struct Lane {
     outbox: Outbox,
     waiter: Option<Arc<Waiter>>,
-    /// At most two: a chunk, and the last word about the process.
+    /// Few: a chunk, the last word about the process or the connection, and the answers to those
+    /// who asked for its end.
     held: VecDeque<Item>,
 }
 
@@ -308,10 +310,9 @@ impl Lane {
     pub(crate) fn send(&mut self, message: Vec<u8>) {
         // More than that is written in fewer calls by the thread, while more is made.
         let message = if self.held.is_empty() && message.len() < SHORT {
-            match self.outbox.direct.write(message, None) {
-                Outcome::Written => return,
-                Outcome::Left => return self.outbox.queue(Item::Rest),
-                Outcome::Refused(message, _) => message,
+            match self.outbox.write_now(message, None) {
+                Ok(()) => return,
+                Err((message, _)) => message,
             }
         } else {
             message

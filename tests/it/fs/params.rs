@@ -3,14 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{names, path, read};
-use crate::support::{Peer, TempDir, over_both};
-
-#[track_caller]
-fn wrong(peer: &mut Peer, method: &str, params: &Value, member: &str) {
-    let error = peer.error(method, params);
-    assert_eq!(error.code, -32602, "{method} {params}: {error:?}");
-    assert!(error.message.contains(member), "{method} {params}: no {member} in {error:?}");
-}
+use crate::support::params::{with, without, wrong};
+use crate::support::{TempDir, over_both};
 
 /// Each method with right params, for a directory that holds `f`.
 fn methods(dir: &TempDir) -> [(&'static str, Value); 9] {
@@ -27,18 +21,6 @@ fn methods(dir: &TempDir) -> [(&'static str, Value); 9] {
         ("fs/copy", json!({"from": from, "to": to})),
         ("fs/realpath", path(&file)),
     ]
-}
-
-fn with(base: &Value, member: &str, value: Value) -> Value {
-    let mut changed = base.clone();
-    changed[member] = value;
-    changed
-}
-
-fn without(base: &Value, member: &str) -> Value {
-    let mut changed = base.clone();
-    changed.as_object_mut().unwrap().remove(member);
-    changed
 }
 
 #[test]

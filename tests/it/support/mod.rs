@@ -5,6 +5,7 @@ pub(crate) mod frames;
 pub(crate) mod http;
 mod link;
 mod log;
+pub(crate) mod params;
 mod peer;
 pub(crate) mod procfs;
 mod server;

@@ -1,28 +1,9 @@
 //! Params: a wrong one is -32602 and named, an unknown one ignored, null is absent.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{Peer, Victim, base64, over_both};
-
-#[track_caller]
-fn wrong(peer: &mut Peer, method: &str, params: &Value, member: &str) {
-    let error = peer.error(method, params);
-    assert_eq!(error.code, -32602, "{method} {params:.200}: {error:?}");
-    assert!(error.message.contains(member), "{method} {params:.200}: no {member} in {error:?}");
-}
-
-/// The object with one member changed.
-fn with(base: &Value, member: &str, value: Value) -> Value {
-    let mut changed = base.clone();
-    changed[member] = value;
-    changed
-}
-
-fn without(base: &Value, member: &str) -> Value {
-    let mut changed = base.clone();
-    changed.as_object_mut().unwrap().remove(member);
-    changed
-}
+use crate::support::params::{with, without, wrong};
+use crate::support::{Victim, base64, over_both};
 
 #[test]
 fn exec_names_the_wrong_member() {
