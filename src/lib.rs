@@ -6,14 +6,16 @@
 //!
 //! Reading order: [`protocol`] says what travels; `transport` carries it; `server` serves a
 //! connection; `environment` resolves what a request names; `process` runs one child, `net` one
-//! connection; `sys` makes the system calls. [`client`] is the other end. No module calls one to its left; what comes
-//! back comes through one channel to the connection's writer thread.
+//! connection; `descendants` ends what comes of them; `sys` makes the system calls. [`client`] is
+//! the other end. No module calls one to its left; what comes back comes through one channel to the
+//! connection's writer thread.
 
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod buffers;
 pub mod cli;
 pub mod client;
+mod descendants;
 mod environment;
 mod error;
 mod fs;

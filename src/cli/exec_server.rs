@@ -10,6 +10,7 @@ use argh::FromArgs;
 
 use super::arguments::{USAGE, say, say_error};
 use super::token::{self, VARIABLE as TOKEN};
+use crate::descendants;
 use crate::environment::{LocalExecEnvironment, LocalOptions};
 use crate::error::{Error, Result};
 use crate::fs;
@@ -104,6 +105,9 @@ impl ExecServer {
             }
         };
         log::start(self.log_level, self.log_format);
+        if let Some(why) = descendants::prepare() {
+            log::warn("not all is followed", &[("why", &why)]);
+        }
         let served = self.serve(config, environment, signals);
         fs::abandon_staged(ABANDON);
         match served {

@@ -11,6 +11,7 @@ use super::output::Output;
 use crate::error::{Error, Result, StartStep};
 use crate::sys;
 use crate::sys::host::DescriptorLimit;
+use crate::sys::limit::UnusedLimit;
 use crate::sys::pty::Size;
 use crate::sys::spawn::{Failure, Spawn, Spawned, Step};
 
@@ -57,8 +58,8 @@ pub(super) struct Started {
 }
 
 impl Command {
-    /// Starts it.
-    pub(super) fn start(&self) -> Result<Started> {
+    /// Starts it, with a mark that its descendants inherit.
+    pub(super) fn start(&self, mark: Option<UnusedLimit>) -> Result<Started> {
         let failed = |error: io::Error| Error::io(&error, format!("cannot start {:?}", self.name));
         match self.pty {
             Some(size) => {
@@ -66,16 +67,20 @@ impl Command {
                 let (master, terminal) =
                     sys::pty::open(size).map_err(|error| Error::io(&error, what()))?;
                 sys::fd::set_nonblocking(master.as_fd()).map_err(failed)?;
-                let spawned = self.spawn([terminal.as_fd(); 3])?;
+                let spawned = self.spawn([terminal.as_fd(); 3], mark)?;
                 let stdin = master.try_clone().map_err(failed)?;
                 let outputs = vec![Output::terminal(master)];
                 Ok(Started { spawned, stdin: Some(stdin), outputs })
             }
-            None => self.start_on_pipes(failed),
+            None => self.start_on_pipes(mark, failed),
         }
     }
 
-    fn start_on_pipes(&self, failed: impl Fn(io::Error) -> Error) -> Result<Started> {
+    fn start_on_pipes(
+        &self,
+        mark: Option<UnusedLimit>,
+        failed: impl Fn(io::Error) -> Error,
+    ) -> Result<Started> {
         let readable = |stream| -> io::Result<(Output, OwnedFd)> {
             let (ours, theirs) = sys::fd::pipe()?;
             sys::fd::set_nonblocking(ours.as_fd())?;
@@ -98,11 +103,11 @@ impl Command {
             }
         };
         let stderr = separate.as_ref().unwrap_or(&stdout);
-        let spawned = self.spawn([theirs.as_fd(), stdout.as_fd(), stderr.as_fd()])?;
+        let spawned = self.spawn([theirs.as_fd(), stdout.as_fd(), stderr.as_fd()], mark)?;
         Ok(Started { spawned, stdin: ours, outputs })
     }
 
-    fn spawn(&self, standard: [BorrowedFd<'_>; 3]) -> Result<Spawned> {
+    fn spawn(&self, standard: [BorrowedFd<'_>; 3], mark: Option<UnusedLimit>) -> Result<Spawned> {
         let arguments: Vec<&CStr> = self.arguments.iter().map(CString::as_c_str).collect();
         sys::spawn::spawn(&Spawn {
             programs: &self.programs,
@@ -113,6 +118,7 @@ impl Command {
             terminal: self.pty.is_some(),
             descriptor_limit: self.descriptor_limit,
             oom_score: self.oom_score.as_bytes(),
+            mark,
         })
         .map_err(|failure| self.explain(failure))
     }

@@ -17,6 +17,7 @@ pub(crate) use order::{Mailbox, Order};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::descendants::Branch;
 use crate::error::Error;
 use crate::sys;
 use crate::sys::child::{Group, Status};
@@ -72,8 +73,8 @@ impl Ending {
 
 /// Where a process's events go. They come from the process's own thread, in order.
 pub(crate) trait Sink: Send + 'static {
-    /// The program runs.
-    fn started(&mut self, pid: i32);
+    /// The program runs, as the leader of this group.
+    fn started(&mut self, group: &Arc<Group>);
 
     /// It could not be started, or has been ended with its connection; the last event.
     fn failed(&mut self, error: Error);
@@ -93,21 +94,23 @@ pub(crate) trait Sink: Send + 'static {
 
     /// Nothing that holds the process's output is left, or the connection has ended. What
     /// remains of its group, if anything does, is handed over.
-    fn gone(&mut self, remaining: Option<Group>);
+    fn gone(&mut self, remaining: Option<Arc<Group>>);
 }
 
-/// Starts a process on a thread of its own; the id is for messages. All else, a failure to start too, is told to the
-/// sink.
+/// Starts a process on a thread of its own; the id is for messages. All else, a failure to start
+/// too, is told to the sink. It ends when its mailbox tells it to, but whoever tells it ends what
+/// runs.
 pub(crate) fn start<S: Sink>(
     id: &str,
     command: Command,
     terms: Terms,
+    branch: Branch,
     mut sink: S,
 ) -> Option<Arc<Mailbox>> {
     match Mailbox::new(id) {
         Ok(mailbox) => {
             let mailbox = Arc::new(mailbox);
-            worker::start(command, terms, Arc::clone(&mailbox), sink);
+            worker::start(command, terms, branch, Arc::clone(&mailbox), sink);
             Some(mailbox)
         }
         Err(error) => {

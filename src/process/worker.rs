@@ -17,6 +17,7 @@ use super::order::{Mailbox, Order, has_ended};
 use super::output::Outputs;
 use super::stdin::Stdin;
 use super::{Ending, Sink, Terms};
+use crate::descendants::Branch;
 use crate::error::{Error, ErrorKind};
 use crate::sys;
 use crate::sys::child::{Group, Status};
@@ -24,18 +25,30 @@ use crate::sys::poll::{Interest, Poll};
 use crate::sys::signal;
 use crate::threads;
 
-pub(super) fn start<S: Sink>(command: Command, terms: Terms, mailbox: Arc<Mailbox>, sink: S) {
+pub(super) fn start<S: Sink>(
+    command: Command,
+    terms: Terms,
+    branch: Branch,
+    mailbox: Arc<Mailbox>,
+    sink: S,
+) {
     let name = command.name.clone();
-    let started = threads::run_on(sink, move |sink| run(command, terms, &mailbox, sink));
+    let started = threads::run_on(sink, move |sink| run(command, terms, branch, &mailbox, sink));
     if let Err((error, Some(mut sink))) = started {
         sink.failed(Error::io(&error, format!("cannot make a thread for {name:?}")));
     }
 }
 
-fn run(command: Command, terms: Terms, mailbox: &Arc<Mailbox>, mut sink: impl Sink) {
-    match Worker::new(&command, terms, mailbox) {
+fn run(
+    command: Command,
+    terms: Terms,
+    branch: Branch,
+    mailbox: &Arc<Mailbox>,
+    mut sink: impl Sink,
+) {
+    match Worker::new(&command, terms, branch, mailbox) {
         Ok(mut worker) => {
-            sink.started(worker.pid);
+            sink.started(&worker.group);
             if let Input::Bytes(bytes) = command.input {
                 worker.stdin.feed(bytes);
             }
@@ -51,7 +64,9 @@ fn run(command: Command, terms: Terms, mailbox: &Arc<Mailbox>, mut sink: impl Si
 struct Worker<'a> {
     mailbox: &'a Arc<Mailbox>,
     pid: i32,
-    group: Group,
+    group: Arc<Group>,
+    /// It and all that comes of it.
+    branch: Branch,
     stdin: Stdin,
     has_terminal: bool,
     outputs: Outputs,
@@ -76,10 +91,18 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(command: &Command, terms: Terms, mailbox: &'a Arc<Mailbox>) -> Result<Self, Error> {
+    fn new(
+        command: &Command,
+        terms: Terms,
+        branch: Branch,
+        mailbox: &'a Arc<Mailbox>,
+    ) -> Result<Self, Error> {
         let start = Instant::now();
-        let Started { spawned, stdin, outputs } = command.start()?;
-        let group = Group::new(spawned.pid, spawned.pidfd);
+        if mailbox.has_ended() {
+            return Err(Error::new(ErrorKind::Internal, "the connection is lost"));
+        }
+        let Started { spawned, stdin, outputs } = command.start(branch.mark())?;
+        let group = Arc::new(Group::new(spawned.pid, spawned.pidfd));
         if group.leader().is_none() {
             watch_exit(spawned.pid, mailbox).map_err(|error| {
                 group.signal(signal::KILL);
@@ -92,6 +115,7 @@ impl<'a> Worker<'a> {
             mailbox,
             pid: spawned.pid,
             group,
+            branch,
             stdin: Stdin::new(stdin, has_terminal, Arc::clone(mailbox)),
             has_terminal,
             outputs: Outputs::new(outputs, terms.window),
@@ -169,6 +193,10 @@ impl<'a> Worker<'a> {
     /// Takes it off the process table, if its exit has been seen.
     fn reap(&mut self) {
         if self.exited && !self.reaped {
+            if self.branch.mark().is_some() {
+                // What is left is found by its mark.
+                self.group.retire_number();
+            }
             sys::child::reap(self.pid);
             self.reaped = true;
         }
@@ -176,8 +204,8 @@ impl<'a> Worker<'a> {
 
     fn obey(&mut self) {
         if self.mailbox.has_ended() {
+            // Whoever ends the connection ends all of it.
             self.abandoned = true;
-            self.group.signal(signal::KILL);
             return;
         }
         self.outputs.acknowledge(self.mailbox.take_acknowledged());
@@ -202,11 +230,13 @@ impl<'a> Worker<'a> {
     }
 
     fn signal(&mut self, signal: i32, now: Instant) {
-        self.group.signal(signal);
         self.sent |= bit(signal);
         if signal == signal::KILL {
+            self.branch.end(&self.group);
             self.deadlines.kill = None;
             self.deadlines.start_admission(now);
+        } else {
+            self.group.signal(signal);
         }
     }
 
@@ -225,7 +255,7 @@ impl<'a> Worker<'a> {
         if self.over {
             // A SIGKILL for what it has left may still be due.
             if take_due(&mut self.deadlines.kill, now) {
-                self.group.signal(signal::KILL);
+                self.branch.end(&self.group);
             }
             return;
         }
@@ -314,12 +344,11 @@ impl<'a> Worker<'a> {
         loop {
             let nobody_waits = self.mailbox.has_ended();
             if nobody_waits {
-                self.group.signal(signal::KILL);
                 self.outputs.close();
                 self.deadlines.kill = None;
             }
             if take_due(&mut self.deadlines.kill, Instant::now()) {
-                self.group.signal(signal::KILL);
+                self.branch.end(&self.group);
             }
             self.reap();
             // Asked each time: it is what hands over the last word.
@@ -334,14 +363,17 @@ impl<'a> Worker<'a> {
 
     /// Whether there is nothing left that this thread has to wait for.
     fn leaves_nothing(&self) -> bool {
-        let kill_is_due = self.deadlines.kill.is_some() && self.group.is_alive();
-        self.reaped && !kill_is_due && self.outputs.ended()
+        self.reaped && self.outputs.ended() && !self.kill_is_due()
+    }
+
+    /// Whether a SIGKILL is still to follow, for somebody.
+    fn kill_is_due(&self) -> bool {
+        self.deadlines.kill.is_some() && (self.group.is_alive() || self.branch.is_alive())
     }
 
     /// The group, if it has members that outlive the process.
-    fn remaining(&mut self) -> Option<Group> {
-        let gone = Group::new(self.pid, None);
-        self.group.is_alive().then(|| std::mem::replace(&mut self.group, gone))
+    fn remaining(&self) -> Option<Arc<Group>> {
+        self.group.is_alive().then(|| Arc::clone(&self.group))
     }
 }
 
@@ -349,7 +381,7 @@ impl<'a> Worker<'a> {
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
         if !self.reaped {
-            self.group.signal(signal::KILL);
+            self.branch.end(&self.group);
             sys::child::reap(self.pid);
         }
     }

@@ -113,9 +113,9 @@ impl Connections {
         self.registry.begin_end();
     }
 
-    /// Closes them all and waits until they are gone, or `timeout` has passed.
-    pub(super) fn end_all(&self, timeout: Duration) {
-        let stuck = self.registry.end_all(timeout);
+    /// Waits until they are gone, or `timeout` has passed.
+    pub(super) fn wait_gone(&self, timeout: Duration) {
+        let stuck = self.registry.wait_gone(timeout);
         if stuck > 0 {
             let fields: &[log::Field<'_>] = &[("connection", &self.number), ("count", &stuck)];
             log::warn("connections not gone", fields);

@@ -35,12 +35,16 @@ struct State<O> {
     live: HashMap<Box<str>, u64>,
     next: u64,
     /// Groups whose leader has gone and whose members hold no output.
-    remaining: Vec<Group>,
+    remaining: Vec<Arc<Group>>,
     ended: bool,
 }
 
-/// `None` between the reservation and the start.
-struct Entry<O>(Option<Arc<Mailbox<O>>>);
+struct Entry<O> {
+    /// `None` between the reservation and the start.
+    mailbox: Option<Arc<Mailbox<O>>>,
+    /// Of a process that runs.
+    group: Option<Arc<Group>>,
+}
 
 /// A place in the registry. It is given up in two steps: the id when what has it is over, the
 /// rest when nothing of it is left (of a process: nothing holds its output any more). Dropped, it
@@ -81,7 +85,7 @@ impl<O: Order> Registry<O> {
         }
         let number = state.next;
         state.next += 1;
-        state.entries.insert(number, Entry(None));
+        state.entries.insert(number, Entry { mailbox: None, group: None });
         state.live.insert(id.into(), number);
         Ok(Place { registry: Arc::clone(self), number, id: Some(id.into()) })
     }
@@ -89,7 +93,7 @@ impl<O: Order> Registry<O> {
     /// Enters what was started at its place. (It may be gone already.)
     pub(super) fn enter(&self, number: u64, mailbox: &Arc<Mailbox<O>>) {
         if let Some(entry) = lock(&self.state).entries.get_mut(&number) {
-            entry.0 = Some(Arc::clone(mailbox));
+            entry.mailbox = Some(Arc::clone(mailbox));
         }
     }
 
@@ -97,26 +101,28 @@ impl<O: Order> Registry<O> {
     pub(super) fn find(&self, id: &impl AsRef<str>) -> Option<Arc<Mailbox<O>>> {
         let state = lock(&self.state);
         let number = state.live.get(id.as_ref())?;
-        state.entries.get(number)?.0.clone()
+        state.entries.get(number)?.mailbox.clone()
     }
 
-    /// Ends everything, without waiting for that.
-    pub(super) fn begin_end(&self) {
+    /// Tells everything that it has ended. Answers the groups that are to be killed: those of the
+    /// processes that run, and what others have left. (What is being started at this moment kills
+    /// itself; see [`Place::started`].)
+    pub(super) fn begin_end(&self) -> Vec<Arc<Group>> {
         let mut state = lock(&self.state);
         state.ended = true;
         let mailboxes: Vec<_> =
-            state.entries.values().filter_map(|entry| entry.0.clone()).collect();
-        let remaining = std::mem::take(&mut state.remaining);
+            state.entries.values().filter_map(|entry| entry.mailbox.clone()).collect();
+        let mut groups = std::mem::take(&mut state.remaining);
+        groups.extend(state.entries.values().filter_map(|entry| entry.group.clone()));
         drop(state);
         mailboxes.iter().for_each(|mailbox| mailbox.end());
-        kill(&remaining);
+        groups
     }
 
-    /// Ends everything and waits until it is gone, or `timeout` has passed. Answers how many
-    /// were not gone by then (which nothing but a thread stuck in the kernel can cause).
-    pub(super) fn end_all(&self, timeout: Duration) -> usize {
+    /// Waits until everything is gone, or `timeout` has passed. Answers how many were not gone by
+    /// then (which nothing but a thread stuck in the kernel can cause).
+    pub(super) fn wait_gone(&self, timeout: Duration) -> usize {
         let deadline = Instant::now() + timeout;
-        self.begin_end();
         let mut state = lock(&self.state);
         while !state.entries.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -128,12 +134,6 @@ impl<O: Order> Registry<O> {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.entries.len()
-    }
-}
-
-fn kill(groups: &[Group]) {
-    for group in groups {
-        group.signal(signal::KILL);
     }
 }
 
@@ -171,19 +171,33 @@ impl<O> Place<O> {
 }
 
 impl Place<process::Order> {
+    /// The process runs. If the connection has ended meanwhile, whoever ends it did not know the
+    /// group yet: it is killed here.
+    pub(super) fn started(&self, group: &Arc<Group>) {
+        let mut state = lock(&self.registry.state);
+        if let Some(entry) = state.entries.get_mut(&self.number) {
+            entry.group = Some(Arc::clone(group));
+        }
+        let is_late = state.ended;
+        drop(state);
+        if is_late {
+            group.signal(signal::KILL);
+        }
+    }
+
     /// Nothing holds the process's output any more. What remains of its group is kept to be ended
     /// with the connection.
-    pub(super) fn leave(self, remaining: Option<Group>) {
+    pub(super) fn leave(self, remaining: Option<Arc<Group>>) {
         let Some(group) = remaining else { return };
         let mut state = lock(&self.registry.state);
         if state.ended {
             drop(state);
-            kill(&[group]);
+            group.signal(signal::KILL);
             return;
         }
         // Those that have ended meanwhile make room, so that the list stays as long as what it
         // stands for.
-        state.remaining.retain(Group::is_alive);
+        state.remaining.retain(|group| group.is_alive());
         state.remaining.push(group);
     }
 }

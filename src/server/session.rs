@@ -15,6 +15,7 @@ use super::registry::{Kind, Registry};
 use super::responder::{InFlight, Responder};
 use super::sink::{Awaited, HostSink};
 use super::{Config, describe};
+use crate::descendants::Scope;
 use crate::environment::LocalExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
@@ -43,6 +44,8 @@ pub(crate) struct Session {
     outbox: Outbox,
     in_flight: InFlight,
     registry: Arc<Registry<Order>>,
+    /// All that has come of its processes.
+    scope: Arc<Scope>,
     connections: Connections,
     files: Files,
     _live: Live,
@@ -71,6 +74,7 @@ impl Session {
             outbox,
             in_flight: InFlight::default(),
             registry: Registry::new(processes),
+            scope: Scope::new(),
             _live: Live::new(),
         }
     }
@@ -245,7 +249,7 @@ impl Session {
         let number = place.number();
         let name = id.as_str().to_owned();
         let sink = HostSink::new(place, awaited(responder), &self.outbox, id, self.number);
-        if let Some(mailbox) = process::start(&name, command, terms, sink) {
+        if let Some(mailbox) = process::start(&name, command, terms, self.scope.branch(), sink) {
             self.registry.enter(number, &mailbox);
         }
     }
@@ -294,12 +298,18 @@ impl Session {
     /// Ends its processes and connections.
     fn end_all(&self) {
         let deadline = Instant::now() + ENDING;
+        let left = || deadline.saturating_duration_since(Instant::now());
         self.connections.begin_end();
-        let stuck = self.registry.end_all(ENDING);
+        let groups = self.registry.begin_end();
+        self.scope.end(&groups, left());
+        let mut stuck = self.registry.wait_gone(left());
+        // Once more: something may have been about to be started, and have got a child of its own
+        // out of its group before it was killed. Nothing is being started any more.
+        stuck += self.scope.end(&[], left());
         if stuck > 0 {
             log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
         }
-        self.connections.end_all(deadline.saturating_duration_since(Instant::now()));
+        self.connections.wait_gone(left());
     }
 }
 

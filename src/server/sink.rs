@@ -56,7 +56,11 @@ impl HostSink {
 }
 
 impl Sink for HostSink {
-    fn started(&mut self, pid: i32) {
+    fn started(&mut self, group: &Arc<Group>) {
+        let pid = group.id();
+        if let Some(place) = &self.place {
+            place.started(group);
+        }
         self.started = Some((pid, Instant::now()));
         let id = self.process_id.as_str();
         let fields: &[log::Field<'_>] =
@@ -138,7 +142,7 @@ impl Sink for HostSink {
         self.lane = Some(lane);
     }
 
-    fn gone(&mut self, remaining: Option<Group>) {
+    fn gone(&mut self, remaining: Option<Arc<Group>>) {
         if let Some(place) = self.place.take() {
             place.leave(remaining);
         }

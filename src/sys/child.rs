@@ -1,10 +1,13 @@
 //! Children and process groups: seeing an exit, reaping, signalling.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 #[cfg(target_os = "linux")]
-use std::os::fd::AsRawFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use super::poll::Interest;
 use super::{check, retry};
 
 /// How a process ended, as wait(2) said.
@@ -60,12 +63,19 @@ pub(crate) struct Group {
     /// The leader's pidfd. It stands for the group beyond the leader's reaping, whatever
     /// process may get the number later.
     leader: Option<OwnedFd>,
+    /// The number may be somebody else's, and is not used.
+    is_retired: AtomicBool,
 }
 
 impl Group {
     /// The group of a child just started.
     pub(crate) fn new(id: i32, leader: Option<OwnedFd>) -> Self {
-        Self { id, leader }
+        Self { id, leader, is_retired: AtomicBool::new(false) }
+    }
+
+    /// Its number, which is its leader's.
+    pub(crate) fn id(&self) -> i32 {
+        self.id
     }
 
     /// The leader's pidfd.
@@ -73,28 +83,27 @@ impl Group {
         self.leader.as_ref()
     }
 
+    /// The leader is about to be reaped: from now on the group is signalled through its pidfd (as
+    /// Linux 6.9 can) or not at all, never by its number.
+    pub(crate) fn retire_number(&self) {
+        self.is_retired.store(true, Ordering::Release);
+    }
+
     /// Sends a signal to every member. `false` if there is none left.
     pub(crate) fn signal(&self, signal: i32) -> bool {
         #[cfg(target_os = "linux")]
-        if let Some(leader) = &self.leader {
+        if let Some(leader) = self.leader.as_ref().filter(|_| super::handle::can_signal()) {
             // Since Linux 6.9; older kernels answer EINVAL.
             const PIDFD_SIGNAL_PROCESS_GROUP: libc::c_uint = 1 << 2;
-            // SAFETY: an open descriptor, a number, no siginfo, and flags.
-            let sent = check_syscall(unsafe {
-                libc::syscall(
-                    libc::SYS_pidfd_send_signal,
-                    leader.as_raw_fd(),
-                    signal,
-                    std::ptr::null::<libc::siginfo_t>(),
-                    PIDFD_SIGNAL_PROCESS_GROUP,
-                )
-            });
-            match sent {
-                Ok(()) => return true,
+            let sent = signal_through(leader.as_raw_fd(), signal, PIDFD_SIGNAL_PROCESS_GROUP);
+            match sent.map_err(|error| super::errno::of(&error)) {
+                Ok(()) | Err(libc::EPERM) => return true,
                 Err(libc::ESRCH) => return false,
-                Err(libc::EPERM) => return true,
                 Err(_) => {}
             }
+        }
+        if self.is_retired.load(Ordering::Acquire) {
+            return false;
         }
         // SAFETY: a negative pid names a group; no memory is involved. EPERM means that there
         // are members, and that none may be signalled (a set-user-ID program).
@@ -104,13 +113,45 @@ impl Group {
         }
     }
 
+    /// Stops the leader itself. `false` if it has gone.
+    pub(crate) fn stop_leader(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Some(leader) = self.leader.as_ref().filter(|_| super::handle::can_signal()) {
+            return signal_through(leader.as_raw_fd(), libc::SIGSTOP, 0).is_ok();
+        }
+        // SAFETY: two integers. Until it is reaped the number is the leader's.
+        !self.is_retired.load(Ordering::Acquire)
+            && check(unsafe { libc::kill(self.id, libc::SIGSTOP) }).is_ok()
+    }
+
+    /// Whether the leader has not exited.
+    pub(crate) fn leader_is_alive(&self) -> bool {
+        match &self.leader {
+            Some(leader) => matches!(
+                super::poll::wait_for(leader.as_fd(), Interest::Read, Some(Duration::ZERO)),
+                Ok(None)
+            ),
+            None => matches!(exited(self.id), Ok(None)),
+        }
+    }
+
     /// Whether the group has members, unreaped ones included.
     pub(crate) fn is_alive(&self) -> bool {
         self.signal(0)
     }
 }
 
+/// Whether a process may be sent signals.
+pub(crate) fn may_signal(pid: i32) -> bool {
+    // SAFETY: two integers; signal 0 only asks.
+    check(unsafe { libc::kill(pid, 0) }).is_ok()
+}
+
+/// Sends a signal through a pidfd.
 #[cfg(target_os = "linux")]
-fn check_syscall(result: libc::c_long) -> Result<(), i32> {
-    if result == 0 { Ok(()) } else { Err(super::errno::of(&io::Error::last_os_error())) }
+pub(super) fn signal_through(fd: RawFd, signal: i32, flags: libc::c_uint) -> io::Result<()> {
+    let no_info = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: a number that the kernel checks, a number, no siginfo, and flags.
+    let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, no_info, flags) };
+    if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

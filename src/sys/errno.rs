@@ -42,6 +42,8 @@ pub(crate) const EPIPE: i32 = libc::EPIPE;
 pub(crate) const ECONNABORTED: i32 = libc::ECONNABORTED;
 /// No answer in time.
 pub(crate) const ETIMEDOUT: i32 = libc::ETIMEDOUT;
+/// Not permitted.
+pub(crate) const EPERM: i32 = libc::EPERM;
 /// No such file or directory.
 pub(crate) const ENOENT: i32 = libc::ENOENT;
 /// Not a directory.

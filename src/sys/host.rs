@@ -14,6 +14,19 @@ pub(crate) fn hostname() -> String {
     if result == 0 { name.to_string_lossy().into_owned() } else { String::new() }
 }
 
+/// The number of the calling thread, which is of the same row as those of processes.
+#[cfg(target_os = "linux")]
+pub(crate) fn thread_id() -> Option<i32> {
+    // SAFETY: takes nothing and touches no memory.
+    i32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).ok()
+}
+
+/// Threads have no such numbers.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn thread_id() -> Option<i32> {
+    None
+}
+
 /// The home directory that the user database has for this user.
 pub(crate) fn home() -> Option<OsString> {
     // SAFETY: answers NULL or a pointer to static data, which is copied before another call

@@ -7,7 +7,9 @@
 pub(crate) mod child;
 pub(crate) mod errno;
 pub(crate) mod fd;
+pub(crate) mod handle;
 pub(crate) mod host;
+pub(crate) mod limit;
 pub(crate) mod poll;
 pub(crate) mod pty;
 pub(crate) mod secret;

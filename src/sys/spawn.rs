@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 
 use super::host::DescriptorLimit;
+use super::limit::{self, UnusedLimit};
 
 /// What to start, and in which surroundings.
 pub(crate) struct Spawn<'a> {
@@ -31,6 +32,8 @@ pub(crate) struct Spawn<'a> {
     pub(crate) descriptor_limit: Option<DescriptorLimit>,
     /// What is written to its `oom_score_adj`, so that the kernel takes it before the server.
     pub(crate) oom_score: &'a [u8],
+    /// What its descendants are known by, unless this system has nothing of the kind.
+    pub(crate) mark: Option<UnusedLimit>,
 }
 
 /// A program that has been started: the leader of a session and process group of its own.
@@ -83,6 +86,7 @@ pub(crate) fn spawn(spawn: &Spawn<'_>) -> Result<Spawned, Failure> {
         terminal: spawn.terminal,
         descriptor_limit: spawn.descriptor_limit.as_ref(),
         oom_score: spawn.oom_score,
+        mark: spawn.mark,
     };
     let blocked = super::signal::BlockAll::new();
     let result = start(&plan);
@@ -104,6 +108,7 @@ struct Plan<'a> {
     terminal: bool,
     descriptor_limit: Option<&'a DescriptorLimit>,
     oom_score: &'a [u8],
+    mark: Option<UnusedLimit>,
 }
 
 #[cfg(target_os = "linux")]
@@ -243,6 +248,10 @@ fn prepare(plan: &Plan<'_>) -> Result<(), Failure> {
         // SAFETY: reads one rlimit. Limits are this process's own, although memory is shared.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit.0) };
     }
+    if let Some(mark) = plan.mark {
+        // That this works here has been found out before.
+        let _ = limit::set(mark);
+    }
     raise_oom_score(plan.oom_score);
     // SAFETY: a NUL-terminated string.
     let entered = super::check(unsafe { libc::chdir(plan.directory.as_ptr()) });
@@ -319,6 +328,7 @@ mod tests {
             terminal: false,
             descriptor_limit: None,
             oom_score: b"0",
+            mark: None,
         })
     }
 

@@ -1,0 +1,164 @@
+//! Finding them all, and ending them, although they may be forking meanwhile.
+//!
+//! First everything is stopped, until a look at all processes finds nothing new: what is stopped
+//! has no more children, and keeps those it has. Only then it is killed. (Killing at once would
+//! give a fork bomb that has come to the limit on processes the room to go on, and would lose sight
+//! of the children of whatever bears no mark.)
+//!
+//! No stranger is hit, whatever number is used again: a process is taken hold of first, and looked
+//! at then, so what has been looked at is what is signalled, or has gone.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::mark::Pattern;
+use super::pids;
+use crate::sys::child::Group;
+use crate::sys::handle::Handle;
+use crate::sys::signal;
+
+/// How long one process is waited for before all are looked at again.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// Ends what bears the mark, the groups of `leaders`, and the descendants of both. Answers how many
+/// were not gone after `timeout`.
+pub(super) fn end(pattern: Option<Pattern>, leaders: &[Arc<Group>], timeout: Duration) -> usize {
+    let deadline = Instant::now() + timeout;
+    let mut hunt = Hunt { pattern, server: Pattern::of_server(), found: HashMap::new() };
+    hunt.stop_all(leaders, deadline);
+    hunt.kill_all(leaders);
+    hunt.wait(deadline)
+}
+
+/// Whether anything that bears the mark is alive.
+pub(super) fn is_any_alive(pattern: Pattern) -> bool {
+    let mut found = false;
+    pids::each(|pid| found = found || hold(pattern, pid).is_some_and(|handle| is_alive(&handle)));
+    found
+}
+
+struct Hunt {
+    pattern: Option<Pattern>,
+    server: Option<Pattern>,
+    /// What has been stopped, by number. What bears the mark is known by that; of what does not, a
+    /// hold is kept.
+    found: HashMap<i32, Option<Handle>>,
+}
+
+/// Takes hold of a process that bears the mark.
+fn hold(pattern: Pattern, pid: i32) -> Option<Handle> {
+    // The first look only saves a system call for all the others.
+    let handle = pattern.fits(pid).then(|| Handle::open(pid).ok())??;
+    pattern.fits(pid).then_some(handle)
+}
+
+fn is_alive(handle: &Handle) -> bool {
+    !handle.wait_exit(Duration::ZERO)
+}
+
+impl Hunt {
+    fn stop_all(&mut self, leaders: &[Arc<Group>], deadline: Instant) {
+        for leader in leaders {
+            if leader.stop_leader() {
+                self.found.insert(leader.id(), None);
+                let children = self.stop_children(leader.id(), || leader.leader_is_alive());
+                self.stop_below(children);
+            }
+        }
+        let Some(pattern) = self.pattern else { return };
+        loop {
+            let before = self.found.len();
+            pids::each(|pid| self.stop_marked(pattern, pid));
+            if self.found.len() == before || Instant::now() >= deadline {
+                return;
+            }
+        }
+    }
+
+    fn stop_marked(&mut self, pattern: Pattern, pid: i32) {
+        if self.found.contains_key(&pid) {
+            return;
+        }
+        let Some(handle) = hold(pattern, pid) else { return };
+        let _ = handle.signal(signal::STOP);
+        self.found.insert(pid, None);
+        self.stop_below(vec![handle]);
+    }
+
+    /// Stops all descendants of what is stopped already.
+    fn stop_below(&mut self, mut stopped: Vec<Handle>) {
+        while let Some(handle) = stopped.pop() {
+            stopped.extend(self.stop_children(handle.pid(), || is_alive(&handle)));
+            if !self.is_marked(handle.pid()) {
+                self.found.insert(handle.pid(), Some(handle));
+            }
+        }
+    }
+
+    /// Stops the children of a process that is stopped. `parent_lives` tells, after they have been
+    /// read, whether they were really its own.
+    fn stop_children(&mut self, parent: i32, parent_lives: impl Fn() -> bool) -> Vec<Handle> {
+        let children = pids::children(parent);
+        if !parent_lives() {
+            return Vec::new();
+        }
+        let mut stopped = Vec::new();
+        for pid in children {
+            if self.found.contains_key(&pid) || self.is_anothers(pid) {
+                continue;
+            }
+            let Ok(handle) = Handle::open(pid) else { continue };
+            if pids::parent(pid) == Some(parent) && handle.signal(signal::STOP).is_ok() {
+                self.found.insert(pid, None);
+                stopped.push(handle);
+            }
+        }
+        stopped
+    }
+
+    fn is_marked(&self, pid: i32) -> bool {
+        self.pattern.is_some_and(|pattern| pattern.fits(pid))
+    }
+
+    /// Whether it is of another connection, or of another process.
+    fn is_anothers(&self, pid: i32) -> bool {
+        self.server.is_some_and(|server| server.fits(pid)) && !self.is_marked(pid)
+    }
+
+    fn kill_all(&self, leaders: &[Arc<Group>]) {
+        for (pid, held) in &self.found {
+            let marked = || hold(self.pattern?, *pid);
+            if let Some(handle) = held.as_ref().or(marked().as_ref()) {
+                let _ = handle.signal(signal::KILL);
+            }
+        }
+        for leader in leaders {
+            leader.signal(signal::KILL);
+        }
+    }
+
+    /// Waits for their end. Whatever turns up now was being started just before.
+    fn wait(mut self, deadline: Instant) -> usize {
+        self.found.retain(|_, held| held.as_ref().is_some_and(is_alive));
+        let mut held: Vec<Handle> = self.found.into_values().flatten().collect();
+        loop {
+            held.retain(is_alive);
+            let mut left = held.len();
+            let mut last = None;
+            if let Some(pattern) = self.pattern {
+                pids::each(|pid| {
+                    let Some(handle) = hold(pattern, pid).filter(is_alive) else { return };
+                    let _ = handle.signal(signal::KILL);
+                    left += 1;
+                    last = Some(handle);
+                });
+            }
+            let Some(one) = last.as_ref().or(held.first()) else { return 0 };
+            if Instant::now() >= deadline {
+                return left;
+            }
+            one.wait_exit(GLANCE);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Everything that comes of what a connection starts, whatever it does to get away: it leaves its
+//! group and session, loses its parents, clears its environment, ignores signals.
+//!
+//! The thing to know: a process cannot take off its mark (`mark`) but by setting, on purpose, a
+//! limit that nobody uses; and one that does is found all the same while its parents live, or by its
+//! group. What bears no mark of this server and is no child of what does is never touched.
+
+mod hunt;
+mod mark;
+mod pids;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::sys::child::Group;
+use crate::sys::limit::UnusedLimit;
+use mark::{Number, Pattern};
+
+/// How long the end of one process waits for its descendants to be gone. They have been sent
+/// SIGKILL by then; what takes longer is stuck in the kernel.
+const GONE: Duration = Duration::from_millis(100);
+
+/// All that has come of one connection.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    /// `None` where nothing can be marked.
+    pattern: Option<Pattern>,
+    /// Kept for as long as its mark may be borne.
+    _number: Option<Number>,
+    started: AtomicU64,
+}
+
+impl Scope {
+    pub(crate) fn new() -> Arc<Self> {
+        let number = Number::new();
+        let pattern = number.as_ref().and_then(Pattern::of_connection);
+        Arc::new(Self { pattern, _number: number, started: AtomicU64::new(0) })
+    }
+
+    /// For one more process of the connection.
+    pub(crate) fn branch(self: &Arc<Self>) -> Branch {
+        let process = self.started.fetch_add(1, Ordering::AcqRel);
+        let pattern = self.pattern.map(|pattern| pattern.of_process(process));
+        Branch { pattern, _scope: Arc::clone(self) }
+    }
+
+    /// Ends everything: `leaders` are the groups of the processes that were started. Waits until
+    /// all is gone, `timeout` at most; answers how many were not.
+    pub(crate) fn end(&self, leaders: &[Arc<Group>], timeout: Duration) -> usize {
+        if self.started.load(Ordering::Acquire) == 0 {
+            return 0;
+        }
+        hunt::end(self.pattern, leaders, timeout)
+    }
+}
+
+/// All that has come of one process of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Branch {
+    pattern: Option<Pattern>,
+    _scope: Arc<Scope>,
+}
+
+impl Branch {
+    /// What the process is to be marked with.
+    pub(crate) fn mark(&self) -> Option<UnusedLimit> {
+        self.pattern.map(Pattern::mark)
+    }
+
+    /// Ends it with all its descendants, which are gone after this unless they are stuck in the
+    /// kernel.
+    pub(crate) fn end(&self, leader: &Arc<Group>) {
+        hunt::end(self.pattern, std::slice::from_ref(leader), GONE);
+    }
+
+    /// Whether anything of it is alive.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.pattern.is_some_and(hunt::is_any_alive)
+    }
+}
+
+/// Finds out what can be done here, before anything is started. Answers what cannot.
+pub(crate) fn prepare() -> Option<&'static str> {
+    match (mark::can_mark(), pids::proc_is_usable()) {
+        (false, _) => Some(
+            "descendants that leave their process group may live until the server ends: this system \
+             has no limit to mark them by",
+        ),
+        (true, false) => Some(
+            "/proc is not there or is another namespace's: descendants are looked for number by \
+             number, which takes longer",
+        ),
+        (true, true) => None,
+    }
+}
+
+/// Ends everything that this server has started, of whichever connection.
+pub(crate) fn end_all(timeout: Duration) -> usize {
+    Pattern::of_server().map_or(0, |pattern| hunt::end(Some(pattern), &[], timeout))
+}

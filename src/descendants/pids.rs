@@ -1,0 +1,85 @@
+//! Which processes there are.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::thread;
+
+use crate::sys;
+
+/// The highest number that Linux gives (`PID_MAX_LIMIT` of a 64-bit machine).
+const HIGHEST: i32 = 4 << 20;
+
+/// Whether /proc is there and speaks of this process's namespace.
+pub(super) fn proc_is_usable() -> bool {
+    let own = fs::read_link("/proc/self");
+    own.is_ok_and(|own| own == Path::new(&std::process::id().to_string()))
+}
+
+/// Calls `visit` with the number of every process, and perhaps with numbers of none.
+pub(super) fn each(mut visit: impl FnMut(i32)) {
+    // (It may have been mounted or unmounted meanwhile, and there may be no descriptor for it.)
+    let listed = if proc_is_usable() { fs::read_dir("/proc").ok() } else { None };
+    let Some(entries) = listed else { return (1..=highest()).for_each(visit) };
+    for entry in entries.flatten() {
+        if let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+            visit(pid);
+        }
+    }
+}
+
+/// A number that no process of this namespace exceeds. Numbers are given in rising order, those of
+/// threads among them, until they are used up: so as PID 1, or its child, this server knows how far
+/// they have come.
+fn highest() -> i32 {
+    static LATEST: AtomicI32 = AtomicI32::new(0);
+    static WRAPPED: AtomicBool = AtomicBool::new(false);
+    let is_first = std::process::id() == 1 || std::os::unix::process::parent_id() == 1;
+    let thread = thread::Builder::new().name("number".to_owned()).stack_size(64 * 1024);
+    let latest = thread.spawn(sys::host::thread_id).ok().and_then(|thread| thread.join().ok());
+    let Some(latest) = latest.flatten().filter(|_| is_first) else { return HIGHEST };
+    if LATEST.fetch_max(latest, Ordering::AcqRel) > latest {
+        WRAPPED.store(true, Ordering::Release);
+    }
+    // What is started from now on is found when this is asked again.
+    if WRAPPED.load(Ordering::Acquire) { HIGHEST } else { latest }
+}
+
+/// The children of a process, as /proc tells them. Each of its threads may have some. While it is
+/// stopped they stay its own; the kernel may lack the file (`CONFIG_PROC_CHILDREN`).
+pub(super) fn children(pid: i32) -> Vec<i32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists =
+        tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Its parent, as /proc tells it.
+pub(super) fn parent(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before it is in parentheses and may hold some, and spaces.
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_process_is_among_all_and_a_child_among_its_children() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let mut all = Vec::new();
+        each(|pid| all.push(pid));
+        assert!(all.contains(&own) && all.contains(&pid));
+        assert!(children(own).contains(&pid));
+        assert_eq!(parent(pid), Some(own));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
