@@ -28,9 +28,12 @@ static:
 	$(CARGO) build --release --locked --target $(STATIC)
 
 # Speed and memory of the static binary, each beside its bare floor in the same run, with the
-# bounds it holds itself to. `make bench ARGS=--quick`, or `ARGS="spawn output"` for some rows.
+# bounds it holds itself to. `make bench ARGS=--quick`, or `ARGS="spawn output"` for some rows;
+# `ARGS=before BEFORE=REVISION` takes turns with an earlier revision.
 bench: static
-	TA_BIN=$(CURDIR)/target/$(STATIC)/release/ta $(CARGO) bench --locked --bench bench -- $(ARGS)
+	@[ -z "$(BEFORE)" ] || CARGO=$(CARGO) sh tests/before.sh $(BEFORE) $(STATIC)
+	TA_BIN=$(CURDIR)/target/$(STATIC)/release/ta $(if $(BEFORE),TA_BEFORE=$(CURDIR)/target/before/ta) \
+	    $(CARGO) bench --locked --bench bench -- $(ARGS)
 
 # Longer than the seeded requests of `make test`: coverage-guided, for SECONDS. (The variable lets
 # a stable compiler take the flags that a fuzzing build needs.)

@@ -24,6 +24,9 @@ use crate::transport::http::{Access, Token};
 /// How long the processes may take to be gone after a second signal.
 const HURRIED: Duration = Duration::from_secs(3);
 
+/// How long what is left of anything may take to be gone at the end.
+const SWEEP: Duration = Duration::from_millis(500);
+
 /// How long removing files that are half written may take at the end.
 const ABANDON: Duration = Duration::from_secs(1);
 
@@ -109,6 +112,7 @@ impl ExecServer {
             log::warn("not all is followed", &[("why", &why)]);
         }
         let served = self.serve(config, environment, signals);
+        descendants::end_all(SWEEP);
         fs::abandon_staged(ABANDON);
         match served {
             Ok(()) => ExitCode::SUCCESS,

@@ -72,6 +72,12 @@ impl Number {
     }
 }
 
+impl Number {
+    pub(super) fn get(&self) -> u64 {
+        self.0
+    }
+}
+
 impl Drop for Number {
     fn drop(&mut self) {
         if let Some((_, taken)) = lock(&NUMBERS).as_mut() {
@@ -141,8 +147,8 @@ impl Pattern {
     /// Everything that has come of one process of the connection whose pattern this is.
     pub(super) fn of_process(self, process: u64) -> Self {
         let soft = match *WAY {
-            Some(Way::SoftOnly(..)) => self.soft.value | process % (1 << PROCESS_BITS),
-            _ => SOFT | process % SOFT,
+            Some(Way::SoftOnly(..)) => self.soft.value | (process % (1 << PROCESS_BITS)),
+            _ => SOFT | (process % SOFT),
         };
         Self { soft: Bits::above(0, soft), ..self }
     }

@@ -5,12 +5,14 @@
 //! limit that nobody uses; and one that does is found all the same while its parents live, or by its
 //! group. What bears no mark of this server and is no child of what does is never touched.
 
+mod cgroup;
 mod hunt;
 mod mark;
 mod pids;
 
-use std::sync::Arc;
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::sys::child::Group;
@@ -26,23 +28,30 @@ const GONE: Duration = Duration::from_millis(100);
 pub(crate) struct Scope {
     /// `None` where nothing can be marked.
     pattern: Option<Pattern>,
-    /// Kept for as long as its mark may be borne.
-    _number: Option<Number>,
     started: AtomicU64,
+    /// Made when there is something to be put into it.
+    cgroup: OnceLock<Option<cgroup::Group>>,
+    /// Kept for as long as its mark may be borne.
+    number: Option<Number>,
 }
 
 impl Scope {
     pub(crate) fn new() -> Arc<Self> {
         let number = Number::new();
         let pattern = number.as_ref().and_then(Pattern::of_connection);
-        Arc::new(Self { pattern, _number: number, started: AtomicU64::new(0) })
+        Arc::new(Self { pattern, started: AtomicU64::new(0), cgroup: OnceLock::new(), number })
     }
 
     /// For one more process of the connection.
     pub(crate) fn branch(self: &Arc<Self>) -> Branch {
         let process = self.started.fetch_add(1, Ordering::AcqRel);
         let pattern = self.pattern.map(|pattern| pattern.of_process(process));
-        Branch { pattern, _scope: Arc::clone(self) }
+        Branch { pattern, scope: Arc::clone(self) }
+    }
+
+    fn cgroup(&self) -> Option<&cgroup::Group> {
+        let make = || cgroup::Group::new(self.number.as_ref()?.get());
+        self.cgroup.get_or_init(make).as_ref()
     }
 
     /// Ends everything: `leaders` are the groups of the processes that were started. Waits until
@@ -50,6 +59,9 @@ impl Scope {
     pub(crate) fn end(&self, leaders: &[Arc<Group>], timeout: Duration) -> usize {
         if self.started.load(Ordering::Acquire) == 0 {
             return 0;
+        }
+        if let Some(Some(cgroup)) = self.cgroup.get() {
+            cgroup.kill();
         }
         hunt::end(self.pattern, leaders, timeout)
     }
@@ -59,13 +71,18 @@ impl Scope {
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
     pattern: Option<Pattern>,
-    _scope: Arc<Scope>,
+    scope: Arc<Scope>,
 }
 
 impl Branch {
     /// What the process is to be marked with.
     pub(crate) fn mark(&self) -> Option<UnusedLimit> {
         self.pattern.map(Pattern::mark)
+    }
+
+    /// What it is to be started in.
+    pub(crate) fn cgroup(&self) -> Option<File> {
+        self.scope.cgroup()?.open()
     }
 
     /// Ends it with all its descendants, which are gone after this unless they are stuck in the
@@ -82,6 +99,7 @@ impl Branch {
 
 /// Finds out what can be done here, before anything is started. Answers what cannot.
 pub(crate) fn prepare() -> Option<&'static str> {
+    cgroup::prepare();
     match (mark::can_mark(), pids::proc_is_usable()) {
         (false, _) => Some(
             "descendants that leave their process group may live until the server ends: this system \
@@ -97,5 +115,6 @@ pub(crate) fn prepare() -> Option<&'static str> {
 
 /// Ends everything that this server has started, of whichever connection.
 pub(crate) fn end_all(timeout: Duration) -> usize {
+    cgroup::end_all();
     Pattern::of_server().map_or(0, |pattern| hunt::end(Some(pattern), &[], timeout))
 }

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::Stream;
 use super::output::Output;
+use crate::descendants::Branch;
 use crate::error::{Error, Result, StartStep};
 use crate::sys;
 use crate::sys::host::DescriptorLimit;
-use crate::sys::limit::UnusedLimit;
 use crate::sys::pty::Size;
 use crate::sys::spawn::{Failure, Spawn, Spawned, Step};
 
@@ -58,8 +58,8 @@ pub(super) struct Started {
 }
 
 impl Command {
-    /// Starts it, with a mark that its descendants inherit.
-    pub(super) fn start(&self, mark: Option<UnusedLimit>) -> Result<Started> {
+    /// Starts it, as what `branch` is to end.
+    pub(super) fn start(&self, branch: &Branch) -> Result<Started> {
         let failed = |error: io::Error| Error::io(&error, format!("cannot start {:?}", self.name));
         match self.pty {
             Some(size) => {
@@ -67,18 +67,18 @@ impl Command {
                 let (master, terminal) =
                     sys::pty::open(size).map_err(|error| Error::io(&error, what()))?;
                 sys::fd::set_nonblocking(master.as_fd()).map_err(failed)?;
-                let spawned = self.spawn([terminal.as_fd(); 3], mark)?;
+                let spawned = self.spawn([terminal.as_fd(); 3], branch)?;
                 let stdin = master.try_clone().map_err(failed)?;
                 let outputs = vec![Output::terminal(master)];
                 Ok(Started { spawned, stdin: Some(stdin), outputs })
             }
-            None => self.start_on_pipes(mark, failed),
+            None => self.start_on_pipes(branch, failed),
         }
     }
 
     fn start_on_pipes(
         &self,
-        mark: Option<UnusedLimit>,
+        branch: &Branch,
         failed: impl Fn(io::Error) -> Error,
     ) -> Result<Started> {
         let readable = |stream| -> io::Result<(Output, OwnedFd)> {
@@ -103,12 +103,13 @@ impl Command {
             }
         };
         let stderr = separate.as_ref().unwrap_or(&stdout);
-        let spawned = self.spawn([theirs.as_fd(), stdout.as_fd(), stderr.as_fd()], mark)?;
+        let spawned = self.spawn([theirs.as_fd(), stdout.as_fd(), stderr.as_fd()], branch)?;
         Ok(Started { spawned, stdin: ours, outputs })
     }
 
-    fn spawn(&self, standard: [BorrowedFd<'_>; 3], mark: Option<UnusedLimit>) -> Result<Spawned> {
+    fn spawn(&self, standard: [BorrowedFd<'_>; 3], branch: &Branch) -> Result<Spawned> {
         let arguments: Vec<&CStr> = self.arguments.iter().map(CString::as_c_str).collect();
+        let cgroup = branch.cgroup();
         sys::spawn::spawn(&Spawn {
             programs: &self.programs,
             arguments: &arguments,
@@ -118,7 +119,8 @@ impl Command {
             terminal: self.pty.is_some(),
             descriptor_limit: self.descriptor_limit,
             oom_score: self.oom_score.as_bytes(),
-            mark,
+            mark: branch.mark(),
+            cgroup: cgroup.as_ref().map(AsFd::as_fd),
         })
         .map_err(|failure| self.explain(failure))
     }

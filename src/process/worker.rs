@@ -101,7 +101,7 @@ impl<'a> Worker<'a> {
         if mailbox.has_ended() {
             return Err(Error::new(ErrorKind::Internal, "the connection is lost"));
         }
-        let Started { spawned, stdin, outputs } = command.start(branch.mark())?;
+        let Started { spawned, stdin, outputs } = command.start(&branch)?;
         let group = Arc::new(Group::new(spawned.pid, spawned.pidfd));
         if group.leader().is_none() {
             watch_exit(spawned.pid, mailbox).map_err(|error| {

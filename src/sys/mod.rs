@@ -5,6 +5,8 @@
 #![allow(unsafe_code, reason = "this is the one module that may call into libc")]
 
 pub(crate) mod child;
+#[cfg(target_os = "linux")]
+mod clone;
 pub(crate) mod errno;
 pub(crate) mod fd;
 pub(crate) mod handle;

@@ -34,6 +34,9 @@ pub(crate) struct Spawn<'a> {
     pub(crate) oom_score: &'a [u8],
     /// What its descendants are known by, unless this system has nothing of the kind.
     pub(crate) mark: Option<UnusedLimit>,
+    /// The control group it is put into, if that can be done. (Elsewhere there are none.)
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there are none"))]
+    pub(crate) cgroup: Option<BorrowedFd<'a>>,
 }
 
 /// A program that has been started: the leader of a session and process group of its own.
@@ -87,6 +90,8 @@ pub(crate) fn spawn(spawn: &Spawn<'_>) -> Result<Spawned, Failure> {
         descriptor_limit: spawn.descriptor_limit.as_ref(),
         oom_score: spawn.oom_score,
         mark: spawn.mark,
+        #[cfg(target_os = "linux")]
+        cgroup: spawn.cgroup,
     };
     let blocked = super::signal::BlockAll::new();
     let result = start(&plan);
@@ -109,15 +114,15 @@ struct Plan<'a> {
     descriptor_limit: Option<&'a DescriptorLimit>,
     oom_score: &'a [u8],
     mark: Option<UnusedLimit>,
+    #[cfg(target_os = "linux")]
+    cgroup: Option<BorrowedFd<'a>>,
 }
 
 #[cfg(target_os = "linux")]
 fn start(plan: &Plan<'_>) -> Result<Spawned, Failure> {
     use std::mem::MaybeUninit;
-    use std::os::fd::FromRawFd;
 
     const STACK: usize = 32 * 1024;
-    const CLONE_PIDFD: libc::c_int = 0x1000;
 
     struct Shared<'a> {
         plan: &'a Plan<'a>,
@@ -140,27 +145,11 @@ fn start(plan: &Plan<'_>) -> Result<Spawned, Failure> {
     let top = unsafe { stack.0.as_mut_ptr().cast::<u8>().add(STACK) };
 
     let mut shared = Shared { plan, failure: None };
-    let mut pidfd: RawFd = -1;
-    let mut flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD | CLONE_PIDFD;
-    let pid = loop {
-        // SAFETY: the stack is large enough for `child` and outlives it, because CLONE_VFORK
-        // suspends this thread until the child has left this memory; `shared` likewise.
-        let pid = unsafe {
-            libc::clone(child, top.cast(), flags, (&raw mut shared).cast(), &raw mut pidfd)
-        };
-        if pid >= 0 {
-            break pid;
-        }
-        let failure = Failure::last(Step::Clone);
-        // A sandbox may refuse the flag; the exit is then seen by a thread that waits.
-        if failure.errno == libc::EINVAL && flags & CLONE_PIDFD != 0 {
-            flags &= !CLONE_PIDFD;
-            continue;
-        }
-        return Err(failure);
-    };
-    // SAFETY: the kernel stored a descriptor that nobody else knows.
-    let pidfd = (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
+    let argument = (&raw mut shared).cast();
+    // SAFETY: the stack is large enough for `child` and, as `shared`, a local of this function.
+    let made = unsafe { super::clone::clone(child, top, STACK, argument, plan.cgroup) };
+    let (pid, pidfd) =
+        made.map_err(|error| Failure { step: Step::Clone, errno: super::errno::of(&error) })?;
     // The child wrote through the pointer given to clone, which the compiler cannot see.
     // SAFETY: `shared` is a live local and the child is done with it.
     let failure = unsafe { ptr::read_volatile(&raw const shared.failure) };
@@ -329,6 +318,7 @@ mod tests {
             descriptor_limit: None,
             oom_score: b"0",
             mark: None,
+            cgroup: None,
         })
     }
 

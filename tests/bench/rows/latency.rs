@@ -1,5 +1,6 @@
 //! How long one command takes, alone.
 
+use std::path::Path;
 use std::time::Instant;
 
 use crate::Outcome;
@@ -53,6 +54,21 @@ pub(super) fn exec(arena: &Arena) -> Outcome<Vec<Row>> {
     let note = processor_note(&server, busy, &all)?;
     let row = Row::beside_floor("process/exec of `true`", Unit::Time, all);
     Ok(vec![row.bound(1, Bound::TimesFloor(1.5)).note(note)])
+}
+
+/// The same command line on this server and on that of an earlier revision. (The library's client
+/// is this one's in both cases.)
+pub(super) fn before(arena: &Arena) -> Outcome<Vec<Row>> {
+    let Some(earlier) = std::env::var_os("TA_BEFORE") else { return Ok(Vec::new()) };
+    let servers = [Server::start(Path::new(&earlier))?, Server::start(&arena.binary)?];
+    let [mut earlier, mut now] = [Raw::connect(&servers[0])?, Raw::connect(&servers[1])?];
+    let contenders = vec![
+        one_by_one("TA_BEFORE", || earlier.exec_true()),
+        one_by_one("this revision", || now.exec_true()),
+    ];
+    let all = take_turns(contenders, arena.scaled(COMMANDS / TURN))?;
+    let row = Row::beside_floor("process/exec of `true`, before and after", Unit::Time, all);
+    Ok(vec![row.bound(1, Bound::TimesFloor(1.1))])
 }
 
 fn race(

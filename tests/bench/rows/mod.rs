@@ -23,6 +23,7 @@ pub(crate) type Measure = fn(&Arena) -> Outcome<Vec<Row>>;
 pub(crate) const ALL: &[(&str, Measure)] = &[
     ("spawn", latency::spawn),
     ("exec", latency::exec),
+    ("before", latency::before),
     ("output", output::output),
     ("start", start::start),
     ("idle", idle::idle),
