@@ -11,6 +11,8 @@ use std::process::ExitCode;
 
 use argh::FromArgs;
 
+pub(crate) use arguments::say_error;
+
 use crate::error::{Error, ErrorKind, StartStep};
 use crate::sys;
 
@@ -54,7 +56,7 @@ fn failed(error: &Error) -> ExitCode {
         Some(advice) => format!("{} ({advice})", error.message()),
         None => error.message().to_owned(),
     };
-    arguments::say_error(&message.lines().map(str::trim).collect::<Vec<_>>().join(" "));
+    say_error(&message.lines().map(str::trim).collect::<Vec<_>>().join(" "));
     ExitCode::from(code(error))
 }
 

@@ -7,6 +7,8 @@
 pub(crate) mod child;
 pub(crate) mod errno;
 pub(crate) mod fd;
+#[cfg(target_os = "linux")]
+pub(crate) mod guard;
 pub(crate) mod host;
 pub(crate) mod poll;
 pub(crate) mod pty;

@@ -1,0 +1,152 @@
+//! Ending everything that runs below this process. As its descendants lose their parents they
+//! become its own children, so nothing is left once it has none.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::sys::guard::{self, Reaped};
+use crate::sys::signal::{self, Signals};
+
+/// How long a process may take to be gone. What takes longer hangs in the kernel.
+const LIMIT: Duration = Duration::from_secs(5);
+/// How long between two looks, where no child's end comes first.
+const TURN: Duration = Duration::from_millis(10);
+/// The most rounds in which whatever has turned up is only stopped, and looked at again.
+const ROUNDS: usize = 50;
+/// No process has a higher number, wherever that limit is raised to.
+const HIGHEST_PID: i32 = 1 << 22;
+
+/// Kills and reaps all descendants, and answers whether none is left. `ends` tells of a child's
+/// end.
+pub(super) fn sweep(ends: &Signals) -> bool {
+    let deadline = Instant::now() + LIMIT;
+    let mut killed = HashSet::new();
+    loop {
+        if !reap_all() {
+            return true;
+        }
+        let found = Family::now();
+        // The first look is at what has always been there. Whatever turns up after it makes more
+        // of itself, and may do so faster than it can be killed one by one: it has to stand still.
+        let found = if killed.is_empty() { found } else { hold_still(found, &killed) };
+        found.signal(signal::KILL);
+        killed.extend(found.members());
+        if Instant::now() >= deadline {
+            return !reap_all();
+        }
+        let _ = ends.next_within(TURN);
+    }
+}
+
+/// Reaps what has ended. `false` if there are no children any more.
+fn reap_all() -> bool {
+    loop {
+        match guard::reap_any() {
+            Reaped::One(..) => {}
+            Reaped::None => return true,
+            Reaped::Childless => return false,
+        }
+    }
+}
+
+/// Stops what is new, and looks again, until nothing new turns up.
+fn hold_still(mut found: Family, known: &HashSet<i32>) -> Family {
+    let mut seen = known.clone();
+    for _ in 0..ROUNDS {
+        if found.members().all(|pid| seen.contains(&pid)) {
+            break;
+        }
+        found.signal(signal::STOP);
+        seen.extend(found.members());
+        found = Family::now();
+    }
+    found
+}
+
+/// The descendants of this process, each with its parent.
+struct Family {
+    own: i32,
+    members: Vec<(i32, i32)>,
+}
+
+impl Family {
+    /// Those that there are now.
+    fn now() -> Self {
+        let own = guard::pid();
+        let members = by_proc(own).filter(|members| !members.is_empty());
+        // A /proc may hide the processes of other users, which a set-user-ID program is.
+        Self { own, members: members.unwrap_or_else(|| by_asking(own)) }
+    }
+
+    fn members(&self) -> impl Iterator<Item = i32> {
+        self.members.iter().map(|(pid, _)| *pid)
+    }
+
+    fn signal(&self, signal: i32) {
+        for &(pid, parent) in &self.members {
+            if parent == self.own {
+                guard::signal_child(pid, signal);
+            } else {
+                // It may have ended and its number be another's, and it may have lost its parent:
+                // then it is found again.
+                guard::signal_if(pid, signal, || parent_of(pid) == Some(parent));
+            }
+        }
+    }
+}
+
+/// From one pass over /proc; `None` where there is none, or it is another PID namespace's.
+fn by_proc(own: i32) -> Option<Vec<(i32, i32)>> {
+    let own_name = fs::read_link("/proc/self").ok()?;
+    if own_name.to_str()?.parse() != Ok(own) {
+        return None;
+    }
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for entry in fs::read_dir("/proc").ok()?.flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(pid) = pid
+            && let Some(parent) = parent_of(pid)
+        {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut parents = vec![own];
+    while let Some(parent) = parents.pop() {
+        let below = children.remove(&parent).unwrap_or_default();
+        found.extend(below.iter().map(|pid| (*pid, parent)));
+        parents.extend(below);
+    }
+    Some(found)
+}
+
+fn parent_of(pid: i32) -> Option<i32> {
+    parent_in(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The fourth field. The second is the program's name in parentheses, and may hold any byte.
+fn parent_in(stat: &[u8]) -> Option<i32> {
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// This process's children, by asking of every number there can be whether it is one of them:
+/// half a second at most. Their own children become this process's when they have been killed.
+fn by_asking(own: i32) -> Vec<(i32, i32)> {
+    (1..=HIGHEST_PID).filter(|pid| guard::is_child(*pid)).map(|pid| (pid, own)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_look_like_the_rest_of_the_line() {
+        assert_eq!(parent_in(b"12 (sh) S 7 12 12 0 -1"), Some(7));
+        assert_eq!(parent_in(b"12 (a) S 1 (b) \xff) R 42 12"), Some(42));
+        assert_eq!(parent_in(b"12 (a) S"), None);
+        assert_eq!(parent_in(b""), None);
+    }
+}
