@@ -318,6 +318,8 @@ impl Life {
             }
             if times == 2 && !hurried {
                 hurried = true;
+                let name = signal::name(arrival.signal);
+                log::info("stopping at once", &[("signal", &name)]);
                 self.exit_soon();
             }
         }

@@ -226,7 +226,7 @@ impl Signals {
     #[cfg(target_os = "linux")]
     pub(crate) fn next_within(&self, timeout: Duration) -> io::Result<Option<Arrival>> {
         let timeout = libc::timespec {
-            tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_sec: i32::try_from(timeout.as_secs()).unwrap_or(i32::MAX).into(),
             tv_nsec: timeout.subsec_nanos().into(),
         };
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();

@@ -1,0 +1,138 @@
+//! Either of the two dies without a word.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{escaped, one_of_each};
+use crate::support::{
+    DEADLINE, Server, Setup, Victim, describe, eventually, holds_within, lacks, procfs, skipped,
+    sys,
+};
+
+/// What the protocol promises.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// All must be gone within a second of `since`.
+#[track_caller]
+fn assert_all_gone(victims: &[Victim], since: Instant) {
+    for victim in victims {
+        victim.await_gone_within(SWEEP.saturating_sub(since.elapsed()));
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_nothing_running() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let mut server = Server::start();
+    let mut peer = server.connect();
+    let mut victims = one_of_each(&mut peer);
+    victims.extend(escaped(&mut peer));
+    let since = Instant::now();
+    sys::signal(server.pid(), libc::SIGKILL).unwrap();
+    assert_all_gone(&victims, since);
+    let status = server.wait(DEADLINE);
+    assert_eq!(status.signal(), Some(libc::SIGKILL), "{}", describe(status));
+}
+
+#[test]
+fn a_stdio_server_that_is_killed_leaves_nothing_running_and_its_peer_sees_the_end() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let mut peer = Setup::new().stdio();
+    let mut victims = one_of_each(&mut peer);
+    victims.extend(escaped(&mut peer));
+    let guardian = peer.pipes().guardian();
+    let since = Instant::now();
+    sys::signal(procfs::serving(guardian), libc::SIGKILL).unwrap();
+    peer.closed(SWEEP);
+    assert_all_gone(&victims, since);
+    let status = peer.pipes().wait(DEADLINE).expect("the guardian ends");
+    assert_eq!(status.signal(), Some(libc::SIGKILL), "{}", describe(status));
+}
+
+/// The end of stdout is the server's own doing: the guardian holds nothing open.
+#[test]
+fn the_guardian_holds_no_descriptor_but_stderr() {
+    let mut peer = Setup::new().stdio();
+    peer.ping();
+    let guardian = peer.pipes().guardian();
+    eventually(DEADLINE, "stderr alone is open", || procfs::descriptors(guardian) == 1);
+    assert!(std::fs::read_link(format!("/proc/{guardian}/fd/2")).is_ok());
+}
+
+/// A program that makes more of itself faster than it can be killed one by one.
+#[test]
+fn what_goes_on_making_more_of_itself_is_swept_up_too() {
+    let mut server = Server::start();
+    let mut peer = server.connect();
+    let victim = Victim::new();
+    let more = format!("i=0; while [ $i -lt 3000 ]; do (setsid {} &); i=$((i+1)); done", {
+        victim.command()
+    });
+    for _ in 0..3 {
+        peer.start_exec(json!({"command": format!("({more}) >/dev/null 2>&1")}));
+    }
+    eventually(DEADLINE, "there are many", || victim.count() > 30);
+    sys::signal(server.pid(), libc::SIGKILL).unwrap();
+    server.wait(DEADLINE);
+    assert_eq!(victim.count(), 0);
+}
+
+#[test]
+fn a_server_whose_guardian_is_killed_ends_and_takes_its_processes_along() {
+    let server = Server::start();
+    let mut peer = server.connect();
+    let serving = server.pid();
+    let victims = one_of_each(&mut peer);
+    let since = Instant::now();
+    sys::signal(server.guardian(), libc::SIGKILL).unwrap();
+    assert_all_gone(&victims, since);
+    assert_eq!(peer.closed(DEADLINE).code, Some(1001));
+    eventually(DEADLINE, "the server is gone", || procfs::state(serving) == "gone");
+}
+
+#[test]
+#[ignore = "what has left its group and its parents is found by its mark alone, to be built"]
+fn a_server_whose_guardian_is_killed_finds_what_has_escaped() {
+    let server = Server::start();
+    let mut peer = server.connect();
+    let victims = escaped(&mut peer);
+    let since = Instant::now();
+    sys::signal(server.guardian(), libc::SIGKILL).unwrap();
+    assert_all_gone(&victims, since);
+}
+
+#[test]
+fn a_stdio_server_whose_guardian_is_killed_ends_too() {
+    let mut peer = Setup::new().stdio();
+    let victims = one_of_each(&mut peer);
+    let guardian = peer.pipes().guardian();
+    let serving = procfs::serving(guardian);
+    let since = Instant::now();
+    sys::signal(guardian, libc::SIGKILL).unwrap();
+    assert_all_gone(&victims, since);
+    peer.closed(DEADLINE);
+    eventually(DEADLINE, "the server is gone", || procfs::state(serving) == "gone");
+}
+
+/// Its /proc is an empty directory: the guardian asks of every number whether it is its child.
+#[test]
+fn without_proc_a_server_that_is_killed_leaves_nothing_running() {
+    const NAME: &str = "without_proc_a_server_that_is_killed_leaves_nothing_running";
+    if lacks(NAME, "unshare") || lacks(NAME, "mount") {
+        return;
+    }
+    if !sys::is_root() {
+        skipped(NAME, "hiding /proc needs root");
+        return;
+    }
+    let hide = "mount -t tmpfs none /proc && exec \"$0\" \"$@\"";
+    let server = Setup::new().under(&["unshare", "-m", "sh", "-c", hide]).listen();
+    let mut peer = server.connect();
+    let mut victims = one_of_each(&mut peer);
+    victims.extend(escaped(&mut peer));
+    let serving = peer.server_pid();
+    sys::signal(serving, libc::SIGKILL).unwrap();
+    let gone = || victims.iter().all(|victim| victim.count() == 0);
+    assert!(holds_within(Duration::from_secs(5), gone), "some live on");
+}
