@@ -110,9 +110,10 @@ pub(crate) fn inherited(number: libc::c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// How many descriptors are kept for those that must go on when others have run out.
+/// How many descriptors are kept for those that must go on when others have run out. A start takes
+/// nine for a moment, and is let in just before the reserve begins.
 fn reserve(limit: u64) -> u64 {
-    if limit >= 1024 { 64 } else { limit / 8 }
+    if limit >= 1024 { 64 } else { (limit / 8).max(16).min(limit / 2) }
 }
 
 /// How near to its limit on descriptors the process is. They are given out lowest first, so that
@@ -186,12 +187,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_64_are_kept_or_an_eighth_where_there_are_few() {
+    fn the_last_64_are_kept_or_fewer_where_there_are_few() {
         assert_eq!(supply(959, 1024), Supply::Enough);
         assert_eq!(supply(960, 1024), Supply::Low);
         assert_eq!(supply(992, 1024), Supply::Out);
-        assert_eq!(supply(55, 64), Supply::Enough);
-        assert_eq!(supply(56, 64), Supply::Low);
-        assert_eq!(supply(60, 64), Supply::Out);
+        assert_eq!(supply(47, 64), Supply::Enough);
+        assert_eq!(supply(48, 64), Supply::Low);
+        assert_eq!(supply(56, 64), Supply::Out);
+        assert_eq!(supply(447, 512), Supply::Enough);
+        assert_eq!(supply(448, 512), Supply::Low);
+        assert_eq!(supply(4, 10), Supply::Enough);
     }
 }
