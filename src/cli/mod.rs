@@ -3,6 +3,7 @@
 mod arguments;
 mod duration;
 mod exec_server;
+mod life;
 mod run;
 mod token;
 

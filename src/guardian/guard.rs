@@ -27,8 +27,9 @@ impl Guard {
         guard::close_all_but_stderr();
         guard::set_name(c"ta-guardian");
         let status = self.wait();
-        if !sweep::sweep(&self.signals) {
-            crate::cli::say_error("some processes of the server hang in the kernel and live on");
+        // What is below PID 1 ends with it, by the kernel's own hand.
+        if guard::pid() != 1 && !sweep::sweep(&self.signals) {
+            crate::cli::say_error("some processes of the server cannot be ended, and live on");
         }
         match status {
             Status::Exited(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),

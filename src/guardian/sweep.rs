@@ -9,7 +9,7 @@ use crate::sys::guard::{self, Reaped};
 use crate::sys::signal::{self, Signals};
 
 /// How long a process may take to be gone. What takes longer hangs in the kernel.
-const LIMIT: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(4);
 /// How long between two looks, where no child's end comes first.
 const TURN: Duration = Duration::from_millis(10);
 /// The most rounds in which whatever has turned up is only stopped, and looked at again.
@@ -32,12 +32,13 @@ pub(super) fn sweep(ends: &Signals) -> bool {
         // The first look is at what has always been there. Whatever turns up after it makes more
         // of itself, and may do so faster than it can be killed one by one: it has to stand still.
         let found = if killed.is_empty() { found } else { hold_still(found, &killed) };
-        found.signal(signal::KILL);
+        let signalled = found.signal(signal::KILL);
         killed.extend(found.members());
-        if Instant::now() >= deadline {
+        let _ = ends.next_within(TURN);
+        // (What is another user's, by a set-user-ID program, is not to be waited for.)
+        if signalled == 0 && !found.members.is_empty() || Instant::now() >= deadline {
             return !reap_all();
         }
-        let _ = ends.next_within(TURN);
     }
 }
 
@@ -85,16 +86,18 @@ impl Family {
         self.members.iter().map(|(pid, _)| *pid)
     }
 
-    fn signal(&self, signal: i32) {
-        for &(pid, parent) in &self.members {
+    /// Signals all, and answers how many of them it could.
+    fn signal(&self, signal: i32) -> usize {
+        let signalled = self.members.iter().filter(|&&(pid, parent)| {
             if parent == self.own {
-                guard::signal_child(pid, signal);
+                guard::signal_child(pid, signal)
             } else {
                 // It may have ended and its number be another's, and it may have lost its parent:
                 // then it is found again.
-                guard::signal_if(pid, signal, || parent_of(pid) == Some(parent));
+                guard::signal_if(pid, signal, || parent_of(pid) == Some(parent))
             }
-        }
+        });
+        signalled.count()
     }
 }
 

@@ -134,30 +134,29 @@ pub(crate) fn is_child(pid: i32) -> bool {
     check(unsafe { libc::waitid(libc::P_PID, id, info.as_mut_ptr(), options) }).is_ok()
 }
 
-/// Signals a child of this process. Nobody but this process reaps it, so that the number is its
-/// own.
-pub(crate) fn signal_child(pid: i32, signal: i32) {
+/// Signals a child of this process, and answers whether that was allowed. Nobody but this process
+/// reaps it, so that the number is its own.
+pub(crate) fn signal_child(pid: i32, signal: i32) -> bool {
     // SAFETY: kill takes two integers.
-    unsafe { libc::kill(pid, signal) };
+    check(unsafe { libc::kill(pid, signal) }).is_ok()
 }
 
 /// Signals a process that is no child of this one, if `is_it` still says so once its number cannot
-/// come to mean another any more. (A kernel older than 5.3 has no such thing.)
-pub(crate) fn signal_if(pid: i32, signal: i32, is_it: impl FnOnce() -> bool) {
+/// come to mean another any more; answers whether it has. (A kernel older than 5.3 has no such
+/// thing.)
+pub(crate) fn signal_if(pid: i32, signal: i32, is_it: impl FnOnce() -> bool) -> bool {
     // SAFETY: pidfd_open takes two integers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     let Ok(fd @ 0..) = i32::try_from(fd) else {
         let error = io::Error::last_os_error().raw_os_error();
-        if error != Some(libc::ESRCH) && is_it() {
-            signal_child(pid, signal);
-        }
-        return;
+        return error != Some(libc::ESRCH) && is_it() && signal_child(pid, signal);
     };
     // SAFETY: the call made this descriptor and nobody else knows it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    if is_it() {
-        let info = std::ptr::null::<libc::siginfo_t>();
-        // SAFETY: an open descriptor, a number, no siginfo and no flags.
-        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), signal, info, 0) };
+    if !is_it() {
+        return false;
     }
+    let info = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: an open descriptor, a number, no siginfo and no flags.
+    unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), signal, info, 0) == 0 }
 }
