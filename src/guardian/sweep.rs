@@ -35,7 +35,7 @@ pub(super) fn sweep(ends: &Signals) -> bool {
         let signalled = found.signal(signal::KILL);
         killed.extend(found.members());
         let _ = ends.next_within(TURN);
-        // (What is another user's, by a set-user-ID program, is not to be waited for.)
+        // (What is altogether another user's, as by sudo(8), is not to be waited for.)
         if signalled == 0 && !found.members.is_empty() || Instant::now() >= deadline {
             return !reap_all();
         }
@@ -78,7 +78,7 @@ impl Family {
     fn now() -> Self {
         let own = guard::pid();
         let members = by_proc(own).filter(|members| !members.is_empty());
-        // A /proc may hide the processes of other users, which a set-user-ID program is.
+        // A /proc may hide the processes of other users, which those of sudo(8) are.
         Self { own, members: members.unwrap_or_else(|| by_asking(own)) }
     }
 

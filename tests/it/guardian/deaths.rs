@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::{escaped, one_of_each};
 use crate::support::{
-    DEADLINE, Server, Setup, Victim, describe, eventually, holds_within, lacks, procfs, skipped,
-    sys,
+    DEADLINE, Server, Setup, TempDir, Victim, describe, eventually, holds_within, lacks, procfs,
+    skipped, sys,
 };
 
 /// What the protocol promises.
@@ -135,4 +135,44 @@ fn without_proc_a_server_that_is_killed_leaves_nothing_running() {
     sys::signal(serving, libc::SIGKILL).unwrap();
     let gone = || victims.iter().all(|victim| victim.count() == 0);
     assert!(holds_within(Duration::from_secs(5), gone), "some live on");
+}
+
+/// What has become root's altogether, as by sudo(8), another user's server cannot signal.
+#[test]
+fn what_may_not_be_ended_does_not_hold_up_the_guardian() {
+    const NAME: &str = "what_may_not_be_ended_does_not_hold_up_the_guardian";
+    if !sys::is_root() {
+        skipped(NAME, "making a set-user-ID program needs root");
+        return;
+    }
+    if lacks(NAME, "setpriv") {
+        return;
+    }
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = TempDir::new();
+    let all = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(dir.path(), all(0o755)).unwrap();
+    let sudo = dir.program("sudo", std::fs::read("/usr/bin/setpriv").unwrap());
+    std::fs::set_permissions(&sudo, all(0o4755)).unwrap();
+    let mut server = Setup::new().user(65534).args(["--cwd", "/"]).listen();
+    let mut peer = server.connect();
+    let args = ["--reuid", "0", "sleep", "60"];
+    let (_, pid) = peer.spawn_with_pid(json!({"command": sudo.to_str().unwrap(), "args": args}));
+    let is_root = || {
+        let status = procfs::read_lossy(format!("/proc/{pid}/status"));
+        status.lines().any(|line| line.starts_with("Uid:\t0\t"))
+    };
+    if !holds_within(DEADLINE, is_root) {
+        skipped(NAME, "set-user-ID programs do not work here");
+        return;
+    }
+    let since = Instant::now();
+    sys::signal(server.pid(), libc::SIGKILL).unwrap();
+    server.wait(DEADLINE);
+    let took = since.elapsed();
+    let lived_on = procfs::state(pid);
+    let _ = sys::signal(pid, libc::SIGKILL);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_eq!(lived_on, "S", "it could be ended after all");
+    assert!(server.log.to_end(DEADLINE).contains("cannot be ended"));
 }

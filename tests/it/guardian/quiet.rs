@@ -44,6 +44,11 @@ fn an_idle_guardian_never_wakes() {
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         line.unwrap().trim().parse::<u64>().unwrap()
     };
+    let rests = || {
+        let guardian = server.guardian();
+        procfs::descriptors(guardian) == 1 && procfs::state(guardian) == "S"
+    };
+    eventually(DEADLINE, "it has come to rest", rests);
     let before = switches();
     peer.pump(Duration::from_secs(2));
     assert_eq!(switches(), before);
