@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::process::Command;
 
-use crate::support::{Setup, TempDir, binary, describe};
+use crate::support::{Setup, TempDir, binary, describe, lacks, skipped, sys};
 
 #[track_caller]
 fn assert_refused(setup: Setup, code: i32, names: &str) {
@@ -36,4 +36,18 @@ fn an_address_in_use_is_1() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains(&port), "{said}");
+}
+
+#[test]
+fn no_room_for_a_second_process_is_1_and_said() {
+    const NAME: &str = "no_room_for_a_second_process_is_1_and_said";
+    if lacks(NAME, "prlimit") {
+        return;
+    }
+    if !sys::is_root() {
+        skipped(NAME, "a user of its own needs root");
+        return;
+    }
+    let setup = Setup::new().user(54_323).under(&["prlimit", "--nproc=1:1", "--"]);
+    assert_refused(setup.args(["--cwd", "/"]), 1, "guardian");
 }

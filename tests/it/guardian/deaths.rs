@@ -115,10 +115,10 @@ fn a_stdio_server_whose_guardian_is_killed_ends_too() {
     eventually(DEADLINE, "the server is gone", || procfs::state(serving) == "gone");
 }
 
-/// Its /proc is an empty directory: the guardian asks of every number whether it is its child.
+/// The guardian asks of every number whether it is its child.
 #[test]
-fn without_proc_a_server_that_is_killed_leaves_nothing_running() {
-    const NAME: &str = "without_proc_a_server_that_is_killed_leaves_nothing_running";
+fn without_a_proc_of_its_own_a_server_that_is_killed_leaves_nothing_running() {
+    const NAME: &str = "without_a_proc_of_its_own_a_server_that_is_killed_leaves_nothing_running";
     if lacks(NAME, "unshare") || lacks(NAME, "mount") {
         return;
     }
@@ -126,15 +126,28 @@ fn without_proc_a_server_that_is_killed_leaves_nothing_running() {
         skipped(NAME, "hiding /proc needs root");
         return;
     }
-    let hide = "mount -t tmpfs none /proc && exec \"$0\" \"$@\"";
-    let server = Setup::new().under(&["unshare", "-m", "sh", "-c", hide]).listen();
+    let hidden = "mount -t tmpfs none /proc && exec \"$0\" \"$@\"";
+    assert_sweeps(&["unshare", "-m", "sh", "-c", hidden], |started| started);
+    // Another PID namespace's, in which numbers mean other processes.
+    let anothers = "\"$0\" \"$@\" & wait";
+    let own_pids = ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", anothers];
+    assert_sweeps(&own_pids, |unshare| {
+        let child = |pid| procfs::children(pid)[0];
+        child(child(unshare))
+    });
+}
+
+fn assert_sweeps(launcher: &[&str], guardian: impl Fn(u32) -> u32) {
+    let server = Setup::new().under(launcher).listen();
     let mut peer = server.connect();
     let mut victims = one_of_each(&mut peer);
     victims.extend(escaped(&mut peer));
-    let serving = peer.server_pid();
+    let since = Instant::now();
+    let serving = procfs::serving(guardian(server.guardian()));
     sys::signal(serving, libc::SIGKILL).unwrap();
     let gone = || victims.iter().all(|victim| victim.count() == 0);
     assert!(holds_within(Duration::from_secs(5), gone), "some live on");
+    println!("all were gone after {:?}", since.elapsed());
 }
 
 /// What has become root's altogether, as by sudo(8), another user's server cannot signal.
