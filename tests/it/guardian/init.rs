@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{escaped, one_of_each};
+use super::{copy_program, escaped, one_of_each};
 use crate::support::{
     DEADLINE, Peer, Setup, TempDir, binary, describe, eventually, lacks, procfs, skipped, sys,
 };
@@ -115,7 +115,7 @@ impl EmptyRoot {
             return None;
         };
         let dir = TempDir::new();
-        std::fs::copy(program, dir.join("ta")).unwrap();
+        copy_program(program, &dir.join("ta"));
         Some(Self { dir })
     }
 
