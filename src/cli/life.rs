@@ -38,16 +38,17 @@ impl Life {
         let mut stop = Some(stop);
         let (mut alone, mut hurried) = (0, false);
         while let Ok(arrival) = self.signals.next() {
-            let times = match self.guardian.meaning(&arrival, &mut acts) {
-                Meaning::Stop(count) => count + alone,
+            let name = signal::name(arrival.signal);
+            let (times, why) = match self.guardian.meaning(&arrival, &mut acts) {
+                Meaning::Stop(count) => (count + alone, ("signal", name.as_str())),
                 Meaning::Alone => {
                     alone = 1;
-                    1
+                    (1, ("why", "the guardian has died"))
                 }
                 Meaning::Nothing => continue,
             };
             if let Some(stop) = stop.take() {
-                log::info("stopping", &[("signal", &signal::name(arrival.signal))]);
+                log::info("stopping", &[(why.0, &why.1)]);
                 self.guardian.tell(News::Stopping);
                 stop();
             }
@@ -56,7 +57,6 @@ impl Life {
             }
             if times == 2 && !hurried {
                 hurried = true;
-                let name = signal::name(arrival.signal);
                 log::info("stopping at once", &[("signal", &name)]);
                 self.exit_soon();
             }

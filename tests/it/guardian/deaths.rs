@@ -97,6 +97,7 @@ fn a_server_whose_guardian_is_killed_ends_and_takes_its_processes_along() {
         let took = time_until_gone(&victims, since);
         assert_eq!(peer.closed(DEADLINE).code, Some(1001));
         eventually(DEADLINE, "the server is gone", || procfs::state(serving) == "gone");
+        assert!(server.log.to_end(DEADLINE).contains("the guardian has died"));
         took
     });
 }
