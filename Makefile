@@ -14,6 +14,7 @@ run: all
 	@sh tests/demo.sh $(TARGET)/release/ta
 
 test: test-tools
+	@sh tests/target.sh $(STATIC)
 	$(CARGO) test --locked --doc
 	$(CARGO) test --locked --lib --test it -- --test-threads=6
 
@@ -53,7 +54,8 @@ clean:
 	$(CARGO) clean
 
 test-tools:
-	@sh tests/tools.sh python3 ip ps stty unshare script prlimit nsenter chroot chattr strace
+	@sh tests/tools.sh python3 ip ps stty unshare script prlimit nsenter chroot chattr strace setsid \
+	    setpriv systemd-socket-activate
 
 lint-tools:
 	@sh tests/tools.sh shellcheck

@@ -21,12 +21,14 @@ mod error;
 mod fs;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod guardian;
 mod log;
 mod mailbox;
 mod net;
 mod process;
 pub mod protocol;
 mod server;
+mod supervision;
 mod sync;
 mod sys;
 mod threads;

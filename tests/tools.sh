@@ -8,9 +8,10 @@ package() {
         ip) echo iproute2 ;;
         ps) echo procps ;;
         script) echo bsdutils ;;
-        unshare | nsenter | prlimit) echo util-linux ;;
+        unshare | nsenter | prlimit | setsid | setpriv) echo util-linux ;;
         stty | chroot) echo coreutils ;;
         chattr) echo e2fsprogs ;;
+        systemd-socket-activate) echo systemd ;;
         *) echo "$1" ;;
     esac
 }

@@ -107,7 +107,7 @@ pub(super) fn say(text: &str) {
 }
 
 /// Prints one message to stderr.
-pub(super) fn say_error(text: &str) {
+pub(crate) fn say_error(text: &str) {
     let _ = std::io::stderr().write_all(format!("ta: {text}\n").as_bytes());
 }
 

@@ -1,28 +1,30 @@
 //! `ta exec-server`
 
+use std::ffi::OsString;
+use std::io;
+use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use argh::FromArgs;
 
 use super::arguments::{USAGE, say, say_error};
+use super::life::Life;
 use super::token::{self, VARIABLE as TOKEN};
 use crate::descendants;
 use crate::environment::{LocalExecEnvironment, LocalOptions};
 use crate::error::{Error, Result};
 use crate::fs;
+use crate::guardian::{self, Guardian, News, Side};
 use crate::log::{self, Format, Level};
-use crate::server::{Config, Server, serve_stdio, wait_for_none};
+use crate::server::{Config, Server, serve_stdio};
+use crate::supervision::Supervision;
 use crate::sys;
 use crate::sys::poll::Waker;
 use crate::sys::signal::{self, Signals};
 use crate::transport::http::{Access, Token};
-
-/// How long the processes may take to be gone after a second signal.
-const HURRIED: Duration = Duration::from_secs(3);
 
 /// How long what is left of anything may take to be gone at the end.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -35,7 +37,16 @@ const ABANDON: Duration = Duration::from_secs(1);
 /// The token comes from the environment variable TA_EXEC_TOKEN or from --token-file. Without one
 /// the server listens on loopback addresses only.
 #[derive(FromArgs)]
-#[argh(subcommand, name = "exec-server", help_triggers("-h", "--help"))]
+#[argh(
+    subcommand,
+    name = "exec-server",
+    help_triggers("-h", "--help"),
+    note = "SIGTERM, SIGINT and SIGHUP end it and all that it has started, in order; a second one \
+            does so at once. Under systemd it tells when it is ready (Type=notify), and serves the \
+            sockets that it is passed (LISTEN_FDS) in place of --host and --port.",
+    error_code(1, "it cannot do its work; the address is in use, for instance"),
+    error_code(2, "an option, the token, --cwd or a passed socket is not as it must be")
+)]
 pub(super) struct ExecServer {
     /// address or name to listen on (127.0.0.1)
     #[argh(option, default = "\"127.0.0.1\".to_owned()")]
@@ -87,20 +98,53 @@ pub(super) struct ExecServer {
 impl ExecServer {
     /// Serves until a signal or, over stdin, the end of it.
     pub(super) fn run(self) -> ExitCode {
-        // Before any thread is there: both are the whole process's.
+        // Before any thread is there: all of this is the whole process's.
         let token = sys::secret::take(TOKEN);
-        let signals = Signals::block(&[signal::TERM, signal::INT, signal::HUP]);
+        let mut supervision = Supervision::take();
+        let signals = Signals::block(&[
+            signal::TERM,
+            signal::INT,
+            signal::HUP,
+            #[cfg(target_os = "linux")]
+            guardian::gone_signal(),
+        ]);
         signal::wait_for_children();
+        descendants::prepare();
+        match guardian::fork(std::mem::take(&mut supervision.notify)) {
+            Ok(Side::Server(guardian)) => self.run_server(token, &supervision, signals, guardian),
+            #[cfg(target_os = "linux")]
+            Ok(Side::Guard(guard)) => {
+                if let Some(token) = token {
+                    sys::secret::wipe(token);
+                }
+                guard.run()
+            }
+            Err(error) => {
+                say_error(Error::io(&error, "cannot start the server's guardian").message());
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn run_server(
+        &self,
+        token: Option<OsString>,
+        supervision: &Supervision,
+        signals: Signals,
+        guardian: Guardian,
+    ) -> ExitCode {
+        // Before anything is opened: it takes descriptors by their numbers.
+        let sockets = if self.stdio { Ok(Vec::new()) } else { supervision.sockets() };
         signal::ignore_file_size_limit();
         sys::fd::close_inherited_on_exec();
         let descriptor_limit = sys::host::raise_descriptor_limit();
-        let prepared = self.access(token).and_then(|access| {
-            let config = self.config(access)?;
+        let prepared = sockets.and_then(|sockets| {
+            let config = self.config(self.access(token, &sockets)?)?;
             let options =
                 LocalOptions { cwd: self.cwd.clone(), shell: self.shell.clone(), descriptor_limit };
-            Ok((config, LocalExecEnvironment::new(options)?))
+            Ok((sockets, config, LocalExecEnvironment::new(options)?))
         });
-        let (config, environment) = match prepared {
+        let (sockets, config, environment) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
                 say_error(error.message());
@@ -108,10 +152,15 @@ impl ExecServer {
             }
         };
         log::start(self.log_level, self.log_format);
-        if let Some(why) = descendants::prepare() {
+        if let Some(why) = descendants::shortcoming() {
             log::warn("not all is followed", &[("why", &why)]);
         }
-        let served = self.serve(config, environment, signals);
+        let life = Life { signals, guardian: Arc::new(guardian) };
+        let served = if self.stdio {
+            serve_standard(config, environment, life)
+        } else {
+            self.listen(sockets, config, environment, life)
+        };
         descendants::end_all(SWEEP);
         fs::abandon_staged(ABANDON);
         match served {
@@ -123,27 +172,31 @@ impl ExecServer {
         }
     }
 
-    fn serve(
+    fn listen(
         &self,
+        sockets: Vec<TcpListener>,
         config: Config,
         environment: LocalExecEnvironment,
-        signals: Signals,
+        life: Life,
     ) -> Result<()> {
-        let failed = |error: std::io::Error| Error::io(&error, "cannot start the server");
-        let stop = Arc::new(Waker::new().map_err(failed)?);
-        if self.stdio {
-            let waker = Arc::clone(&stop);
-            on_signal(signals, move || waker.wake()).map_err(failed)?;
-            return serve_stdio(config, environment, &stop);
-        }
-        let server = Server::bind(&self.host, self.port, config, environment)?;
-        let url = format!("ws://{}/exec", server.address().map_err(failed)?);
+        let stop = Arc::new(Waker::new().map_err(|error| failed(&error))?);
+        let server = if sockets.is_empty() {
+            Server::bind(&self.host, self.port, config, environment)?
+        } else {
+            Server::new(sockets, config, environment).map_err(|error| failed(&error))?
+        };
+        let addresses = server.addresses().map_err(|error| failed(&error))?;
+        let guardian = Arc::clone(&life.guardian);
         let stopper = server.stopper(&stop);
-        on_signal(signals, move || stopper.stop()).map_err(failed)?;
-        log::listening(&url);
-        if self.print_url {
-            say(&format!("{url}\n"));
+        life.on_signal(move || stopper.stop()).map_err(|error| failed(&error))?;
+        for address in addresses {
+            let url = format!("ws://{address}/exec");
+            log::listening(&url);
+            if self.print_url {
+                say(&format!("{url}\n"));
+            }
         }
+        guardian.tell(News::Ready);
         server.run(&stop);
         Ok(())
     }
@@ -169,7 +222,7 @@ impl ExecServer {
         })
     }
 
-    fn access(&self, variable: Option<std::ffi::OsString>) -> Result<Access> {
+    fn access(&self, variable: Option<OsString>, sockets: &[TcpListener]) -> Result<Access> {
         let token = match (&self.token_file, variable) {
             (Some(_), Some(_)) => {
                 return Err(Error::params(format!("{TOKEN} and --token-file are both given")));
@@ -178,42 +231,53 @@ impl ExecServer {
             (None, Some(value)) => Some(Token::new(token::of_variable(value)?)),
             (None, None) => None,
         };
-        if token.is_none() && !self.no_auth && !self.stdio && !is_loopback(&self.host) {
+        if token.is_none()
+            && !self.no_auth
+            && !self.stdio
+            && let Some(exposed) = self.exposed(sockets)
+        {
             return Err(Error::params(format!(
-                "refusing to listen on {} without a token: set {TOKEN}, or give --token-file, or \
-                 --no-auth if everybody who reaches it may run commands",
-                self.host
+                "refusing to listen on {exposed} without a token: set {TOKEN}, or give \
+                 --token-file, or --no-auth if everybody who reaches it may run commands"
             )));
         }
         Ok(Access { token, origins: self.allow_origin.clone() })
     }
+
+    /// An address that others than this machine can reach.
+    fn exposed(&self, sockets: &[TcpListener]) -> Option<String> {
+        if sockets.is_empty() {
+            return Some(self.host.clone()).filter(|host| !is_loopback(host));
+        }
+        let mut addresses = sockets.iter().map(TcpListener::local_addr);
+        addresses.find_map(|address| match address {
+            Ok(address) if is_loopback_address(address.ip()) => None,
+            Ok(address) => Some(address.to_string()),
+            Err(error) => Some(format!("a socket without an address ({error})")),
+        })
+    }
+}
+
+fn failed(error: &io::Error) -> Error {
+    Error::io(error, "cannot start the server")
+}
+
+fn serve_standard(config: Config, environment: LocalExecEnvironment, life: Life) -> Result<()> {
+    let stop = Arc::new(Waker::new().map_err(|error| failed(&error))?);
+    let waker = Arc::clone(&stop);
+    let guardian = Arc::clone(&life.guardian);
+    life.on_signal(move || waker.wake()).map_err(|error| failed(&error))?;
+    guardian.tell(News::Ready);
+    let served = serve_stdio(config, environment, &stop);
+    guardian.tell(News::Stopping);
+    served
 }
 
 fn is_loopback(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    bare == "localhost"
-        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(is_loopback_address)
 }
 
-/// Calls `stop` at the first signal. At a second one nobody's farewell is waited for any more,
-/// only what must not outlive the server; at a third not even that.
-fn on_signal(signals: Signals, stop: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    let wait = move || {
-        let Ok(first) = signals.wait() else { return };
-        log::info("stopping", &[("signal", &signal::name(first))]);
-        stop();
-        if signals.wait().is_ok() {
-            let last = thread::Builder::new().name("exit".to_owned()).spawn(|| {
-                wait_for_none(HURRIED);
-                fs::abandon_staged(ABANDON);
-                std::process::exit(0);
-            });
-            match (last, signals.wait()) {
-                (Ok(_), Ok(third)) => signal::die_of(third),
-                _ => std::process::exit(1),
-            }
-        }
-    };
-    thread::Builder::new().name("signals".to_owned()).stack_size(64 * 1024).spawn(wait)?;
-    Ok(())
+fn is_loopback_address(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
 }

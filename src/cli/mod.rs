@@ -3,6 +3,7 @@
 mod arguments;
 mod duration;
 mod exec_server;
+mod life;
 mod run;
 mod token;
 
@@ -10,6 +11,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use argh::FromArgs;
+
+pub(crate) use arguments::say_error;
 
 use crate::error::{Error, ErrorKind, StartStep};
 use crate::sys;
@@ -54,7 +57,7 @@ fn failed(error: &Error) -> ExitCode {
         Some(advice) => format!("{} ({advice})", error.message()),
         None => error.message().to_owned(),
     };
-    arguments::say_error(&message.lines().map(str::trim).collect::<Vec<_>>().join(" "));
+    say_error(&message.lines().map(str::trim).collect::<Vec<_>>().join(" "));
     ExitCode::from(code(error))
 }
 

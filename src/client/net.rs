@@ -242,7 +242,7 @@ mod tests {
             };
             let local = LocalExecEnvironment::new(LocalOptions::default()).unwrap();
             let server = Server::bind("127.0.0.1", 0, config, local).unwrap();
-            let url = format!("ws://{}/exec", server.address().unwrap());
+            let url = format!("ws://{}/exec", server.addresses().unwrap()[0]);
             let waker = Arc::new(Waker::new().unwrap());
             let stopper = server.stopper(&waker);
             let thread = std::thread::Builder::new().spawn(move || server.run(&waker)).unwrap();

@@ -10,6 +10,8 @@ mod hunt;
 mod mark;
 mod pids;
 
+pub(crate) use pids::{parent, proc_is_usable};
+
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -97,10 +99,16 @@ impl Branch {
     }
 }
 
-/// Finds out what can be done here, before anything is started. Answers what cannot.
-pub(crate) fn prepare() -> Option<&'static str> {
+/// Chooses by what this server's descendants are known. It is called before the guardian and the
+/// server part, so that both know them by the same.
+pub(crate) fn prepare() {
     cgroup::prepare();
-    match (mark::can_mark(), pids::proc_is_usable()) {
+    mark::can_mark();
+}
+
+/// What cannot be done here.
+pub(crate) fn shortcoming() -> Option<&'static str> {
+    match (mark::can_mark(), proc_is_usable()) {
         (false, _) => Some(
             "descendants that leave their process group may live until the server ends: this system \
              has no limit to mark them by",

@@ -11,7 +11,7 @@ use crate::sys;
 const HIGHEST: i32 = 4 << 20;
 
 /// Whether /proc is there and speaks of this process's namespace.
-pub(super) fn proc_is_usable() -> bool {
+pub(crate) fn proc_is_usable() -> bool {
     let own = fs::read_link("/proc/self");
     own.is_ok_and(|own| own == Path::new(&std::process::id().to_string()))
 }
@@ -59,10 +59,15 @@ pub(super) fn children(pid: i32) -> Vec<i32> {
 }
 
 /// Its parent, as /proc tells it.
-pub(super) fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before it is in parentheses and may hold some, and spaces.
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    parent_in(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The fourth field. The second is the program's name in parentheses, and may hold any byte.
+fn parent_in(stat: &[u8]) -> Option<i32> {
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(name_end + 1..)?).ok()?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -81,5 +86,13 @@ mod tests {
         assert_eq!(parent(pid), Some(own));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_name_may_look_like_the_rest_of_the_line() {
+        assert_eq!(parent_in(b"12 (sh) S 7 12 12 0 -1"), Some(7));
+        assert_eq!(parent_in(b"12 (a) S 1 (b) \xff) R 42 12"), Some(42));
+        assert_eq!(parent_in(b"12 (a) S"), None);
+        assert_eq!(parent_in(b""), None);
     }
 }

@@ -123,6 +123,16 @@ fn describe(end: &End) -> String {
     }
 }
 
+/// Answers a connection whose request is not even read, and closes it.
+pub(super) fn refuse(socket: &TcpStream, route: &Route) {
+    let Route::Answer { response, .. } = route else { return };
+    let prepared = socket.set_nonblocking(false);
+    let prepared = prepared.and_then(|()| socket.set_write_timeout(Some(FAREWELL)));
+    if prepared.and_then(|()| (&*socket).write_all(response.as_bytes())).is_ok() {
+        linger(socket);
+    }
+}
+
 /// Waits a moment for the peer to close, reading and dropping what it still sends: a socket
 /// closed with unread bytes is reset, and the peer may lose what it was told last.
 fn linger(socket: &TcpStream) {

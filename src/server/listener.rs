@@ -10,13 +10,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Config;
-use super::connection::Connection;
+use super::connection::{Connection, refuse};
 use crate::environment::LocalExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
 use crate::sync::lock;
 use crate::sys;
+use crate::sys::fd::Supply;
 use crate::sys::poll::{Interest, Waker, wait_for};
+use crate::transport::http;
 
 /// A connection's stack. A thread that waits has touched two or three pages of it.
 const STACK: usize = 256 * 1024;
@@ -27,9 +29,12 @@ const STOPPING: Duration = Duration::from_secs(4);
 /// keep out neither a host nor a probe.
 const UNADMITTED: usize = 256;
 
+/// How often it is tried again to accept, when there are no descriptors or no memory left.
+const RETRY: Duration = Duration::from_millis(250);
+
 /// A listening server.
 pub(crate) struct Server {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     config: Arc<Config>,
     environment: Arc<LocalExecEnvironment>,
     connections: Arc<Connections>,
@@ -163,9 +168,20 @@ impl Server {
         let what = || format!("cannot listen on {host}, port {port}");
         let address = resolve(host, port)?;
         let listener = TcpListener::bind(address).map_err(|error| Error::io(&error, what()))?;
-        sys::fd::set_nonblocking(listener.as_fd()).map_err(|error| Error::io(&error, what()))?;
+        Self::new(vec![listener], config, environment).map_err(|error| Error::io(&error, what()))
+    }
+
+    /// Serves sockets that listen already.
+    pub(crate) fn new(
+        listeners: Vec<TcpListener>,
+        config: Config,
+        environment: LocalExecEnvironment,
+    ) -> io::Result<Self> {
+        for listener in &listeners {
+            sys::fd::set_nonblocking(listener.as_fd())?;
+        }
         Ok(Self {
-            listener,
+            listeners,
             config: Arc::new(config),
             environment: Arc::new(environment),
             connections: Arc::default(),
@@ -173,8 +189,8 @@ impl Server {
     }
 
     /// Where it listens.
-    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub(crate) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners.iter().map(TcpListener::local_addr).collect()
     }
 
     /// What ends it.
@@ -185,25 +201,44 @@ impl Server {
     /// Accepts connections until it is stopped, and then until they are closed. `stop` is what
     /// the stopper wakes.
     pub(crate) fn run(self, stop: &Waker) {
+        let mut short_of = false;
         while !self.connections.is_stopping() {
-            match self.listener.accept() {
-                Ok((socket, peer)) => self.accept(socket, peer),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(stop),
-                // ECONNABORTED and the like: that connection has gone, the next may be waiting.
-                Err(error) => {
+            let accepted = self.accept_some();
+            if let Err(error) = accepted {
+                // Once, and not again until it has worked again.
+                if !short_of {
                     log::warn("cannot accept", &[("why", &error)]);
-                    // Out of descriptors or memory: wait for some to be given back.
-                    let _ = wait_for(stop.as_fd(), Interest::Read, Some(Duration::from_millis(50)));
                 }
+                short_of = true;
+                // Nothing tells when descriptors or memory are given back.
+                let _ = wait_for(stop.as_fd(), Interest::Read, Some(RETRY));
+                continue;
+            }
+            short_of = false;
+            self.wait(stop);
+        }
+        drop(self.listeners);
+        self.connections.wait_closed(STOPPING);
+    }
+
+    /// Accepts one connection from each socket that has one.
+    fn accept_some(&self) -> io::Result<()> {
+        let mut all = Ok(());
+        for listener in &self.listeners {
+            match listener.accept() {
+                Ok((socket, peer)) => self.accept(socket, peer),
+                Err(error) if is_about_one(&error) => {}
+                Err(error) => all = Err(error),
             }
         }
-        drop(self.listener);
-        self.connections.wait_closed(STOPPING);
+        all
     }
 
     fn wait(&self, stop: &Waker) {
         let mut poll = sys::poll::Poll::default();
-        poll.add(self.listener.as_fd(), Interest::Read);
+        for listener in &self.listeners {
+            poll.add(listener.as_fd(), Interest::Read);
+        }
         poll.add(stop.as_fd(), Interest::Read);
         if poll.wait(None).is_err() {
             thread::yield_now();
@@ -211,6 +246,10 @@ impl Server {
     }
 
     fn accept(&self, socket: TcpStream, peer: SocketAddr) {
+        let supply = sys::fd::supply_at(socket.as_fd());
+        if supply > Supply::Enough {
+            return turn_away(socket, peer, supply);
+        }
         let socket = Arc::new(socket);
         let opened = match Opened::new(&self.connections, &socket) {
             Ok(opened) => opened,
@@ -224,6 +263,26 @@ impl Server {
             log::warn("refused", &[("peer", &peer), ("why", &error)]);
         }
     }
+}
+
+/// Whether nothing is wrong but that there is no connection, or that it has failed meanwhile: the
+/// next may be waiting.
+fn is_about_one(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    let kind = error.kind();
+    matches!(kind, Kind::WouldBlock | Kind::Interrupted | Kind::ConnectionAborted)
+        || matches!(kind, Kind::NetworkDown | Kind::NetworkUnreachable | Kind::HostUnreachable)
+}
+
+/// Nearly all descriptors are in use, and the rest is for those who are connected.
+fn turn_away(socket: TcpStream, peer: SocketAddr, supply: Supply) {
+    log::warn("refused", &[("peer", &peer), ("why", &"nearly out of descriptors")]);
+    if supply == Supply::Out {
+        return;
+    }
+    let thread = thread::Builder::new().name("refusal".to_owned()).stack_size(STACK);
+    // Without a thread it is closed, which says enough.
+    let _ = thread.spawn(move || refuse(&socket, &http::out_of_descriptors()));
 }
 
 fn resolve(host: &str, port: u16) -> Result<SocketAddr> {

@@ -8,7 +8,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::mailbox::{Mailbox, Order};
 use crate::process;
 use crate::sync::lock;
+use crate::sys;
 use crate::sys::child::Group;
+use crate::sys::fd::Supply;
 use crate::sys::signal;
 
 /// What is registered, and how many of it there may be.
@@ -70,7 +72,7 @@ impl<O: Order> Registry<O> {
     /// Takes a place for something that is about to be started.
     ///
     /// # Errors
-    /// The id is in use, or the limit is reached.
+    /// The id is in use, the limit is reached, or descriptors have nearly run out.
     pub(super) fn reserve(self: &Arc<Self>, id: &impl AsRef<str>) -> Result<Place<O>> {
         let id = id.as_ref();
         let Kind { most, one, many, option } = self.kind;
@@ -82,6 +84,11 @@ impl<O: Order> Registry<O> {
         if state.entries.len() >= most {
             let message = format!("this connection has {most} {many}, which is the limit{option}");
             return Err(Error::new(ErrorKind::Limit, message));
+        }
+        if sys::fd::supply_now() > Supply::Enough {
+            let limit = sys::host::descriptor_limit();
+            let what = format!("no room for a {one}, nearly all of {limit} descriptors are in use");
+            return Err(Error::os(sys::errno::EMFILE, what));
         }
         let number = state.next;
         state.next += 1;

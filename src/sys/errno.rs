@@ -50,6 +50,8 @@ pub(crate) const ENOENT: i32 = libc::ENOENT;
 pub(crate) const ENOTDIR: i32 = libc::ENOTDIR;
 /// A path or a name is too long.
 pub(crate) const ENAMETOOLONG: i32 = libc::ENAMETOOLONG;
+/// No descriptor is left.
+pub(crate) const EMFILE: i32 = libc::EMFILE;
 /// Not a terminal.
 pub(crate) const ENOTTY: i32 = libc::ENOTTY;
 

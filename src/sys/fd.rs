@@ -1,7 +1,7 @@
 //! Descriptors: pipes, reading and writing without blocking, and what is known of them.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::{check, check_size, retry};
 
@@ -98,6 +98,69 @@ pub(crate) fn close_standard_output() {
     unsafe { libc::close(1) };
 }
 
+/// A descriptor that this process was started with, from now on the caller's own and closed on
+/// exec. Call it once for each number, before anything is opened.
+///
+/// # Errors
+/// `EBADF` if it is not open.
+pub(crate) fn inherited(number: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: F_SETFD takes an integer; a closed `number` answers EBADF.
+    check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    // SAFETY: it is open, and by the rule above nothing in this process has made it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// How many descriptors are kept for those that must go on when others have run out. A start takes
+/// nine for a moment, and is let in just before the reserve begins.
+fn reserve(limit: u64) -> u64 {
+    if limit >= 1024 { 64 } else { (limit / 8).max(16).min(limit / 2) }
+}
+
+/// How near to its limit on descriptors the process is. They are given out lowest first, so that
+/// the number of the next one tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Supply {
+    /// There are enough.
+    Enough,
+    /// The first half of the reserve is being used.
+    Low,
+    /// The second half is, or there is none left.
+    Out,
+}
+
+/// What a descriptor just made tells of the supply.
+pub(crate) fn supply_at(fd: BorrowedFd<'_>) -> Supply {
+    supply(fd.as_raw_fd(), super::host::descriptor_limit())
+}
+
+/// The supply now.
+pub(crate) fn supply_now() -> Supply {
+    match duplicate_lowest() {
+        Ok(fd) => supply_at(fd.as_fd()),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+            Supply::Out
+        }
+        Err(_) => Supply::Enough,
+    }
+}
+
+fn duplicate_lowest() -> io::Result<OwnedFd> {
+    // SAFETY: F_DUPFD_CLOEXEC takes an integer; without a stderr it answers EBADF.
+    let fd = check(unsafe { libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 0) })?;
+    // SAFETY: the call made this descriptor and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn supply(next: RawFd, limit: u64) -> Supply {
+    let left = limit.saturating_sub(u64::try_from(next).unwrap_or(0));
+    let reserve = reserve(limit);
+    match left {
+        left if left > reserve => Supply::Enough,
+        left if left > reserve / 2 => Supply::Low,
+        _ => Supply::Out,
+    }
+}
+
 /// Marks every inherited descriptor above 2 close-on-exec; a supervisor's listening sockets and
 /// lock files must not end up in the children.
 pub(crate) fn close_inherited_on_exec() {
@@ -116,5 +179,23 @@ pub(crate) fn close_inherited_on_exec() {
     for fd in 3..limit {
         // SAFETY: F_SETFD on a descriptor that is not open answers EBADF and does nothing.
         unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_64_are_kept_or_fewer_where_there_are_few() {
+        assert_eq!(supply(959, 1024), Supply::Enough);
+        assert_eq!(supply(960, 1024), Supply::Low);
+        assert_eq!(supply(992, 1024), Supply::Out);
+        assert_eq!(supply(47, 64), Supply::Enough);
+        assert_eq!(supply(48, 64), Supply::Low);
+        assert_eq!(supply(56, 64), Supply::Out);
+        assert_eq!(supply(447, 512), Supply::Enough);
+        assert_eq!(supply(448, 512), Supply::Low);
+        assert_eq!(supply(4, 10), Supply::Enough);
     }
 }

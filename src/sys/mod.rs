@@ -9,6 +9,8 @@ pub(crate) mod child;
 mod clone;
 pub(crate) mod errno;
 pub(crate) mod fd;
+#[cfg(target_os = "linux")]
+pub(crate) mod guard;
 pub(crate) mod handle;
 pub(crate) mod host;
 pub(crate) mod limit;

@@ -25,3 +25,14 @@ pub(crate) fn take(name: &str) -> Option<OsString> {
         Some(OsString::from_vec(copy))
     }
 }
+
+/// Overwrites a secret that this process has no use for.
+#[cfg(target_os = "linux")]
+pub(crate) fn wipe(secret: OsString) {
+    let mut bytes = secret.into_vec();
+    for byte in &mut bytes {
+        // SAFETY: a reference to one byte of our own. (A plain write to what is freed next would
+        // be left out.)
+        unsafe { std::ptr::from_mut(byte).write_volatile(0) };
+    }
+}

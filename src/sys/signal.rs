@@ -2,6 +2,8 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+#[cfg(target_os = "linux")]
+use std::time::Duration;
 
 use super::check;
 
@@ -25,6 +27,9 @@ pub(crate) const TSTP: i32 = libc::SIGTSTP;
 pub(crate) const STOP: i32 = libc::SIGSTOP;
 /// A stopped process goes on.
 pub(crate) const CONT: i32 = libc::SIGCONT;
+/// A child has ended.
+#[cfg(target_os = "linux")]
+pub(crate) const CHLD: i32 = libc::SIGCHLD;
 
 /// The highest signal number. Linux has 64, with the real-time signals.
 const HIGHEST: i32 = if cfg!(target_os = "linux") { 64 } else { 31 };
@@ -102,6 +107,12 @@ impl BlockAll {
         };
         Self { before: set_mask(libc::SIG_SETMASK, &all) }
     }
+
+    /// Leaves the mask as it is from now on.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
 }
 
 impl Drop for BlockAll {
@@ -177,11 +188,58 @@ impl Signals {
     /// Blocks the signals, leaving out those that whoever started us had ignored (`nohup`, a
     /// shell's background job). SIGTERM is always meant.
     pub(crate) fn block(signals: &[i32]) -> Self {
-        let meant = |signal: &i32| *signal == TERM || !is_ignored(*signal);
-        let taken: Vec<i32> = signals.iter().copied().filter(meant).collect();
-        let set = set_of(&taken);
+        let set = set_of(&meant(signals));
         set_mask(libc::SIG_BLOCK, &set);
         Self { set }
+    }
+
+    /// Blocks all but those that stop a process or let it go on, or do nothing at all; answers what
+    /// to wait with, and what puts the mask back to what it was.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn take_all() -> (Self, BlockAll) {
+        let before = BlockAll::new();
+        let left = [TSTP, libc::SIGTTIN, libc::SIGTTOU, CONT, WINCH, libc::SIGURG, KILL, STOP];
+        set_mask(libc::SIG_UNBLOCK, &set_of(&left));
+        let taken: Vec<i32> = (1..=HIGHEST).filter(|signal| !left.contains(signal)).collect();
+        (Self { set: set_of(&meant(&taken)) }, before)
+    }
+
+    /// Waits for the next one, and tells who sent it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn next(&self) -> io::Result<Arrival> {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        super::retry(|| {
+            // SAFETY: an initialised set and one siginfo_t.
+            check(unsafe { libc::sigwaitinfo(&raw const self.set, info.as_mut_ptr()) })
+        })?;
+        // SAFETY: zeros are a valid siginfo_t, and the call has filled it in.
+        Ok(Arrival::of(unsafe { info.assume_init_ref() }))
+    }
+
+    /// Waits for the next one.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn next(&self) -> io::Result<Arrival> {
+        self.wait().map(|signal| Arrival { signal, sender: 0, value: None })
+    }
+
+    /// The same, `None` if none comes within `timeout`.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn next_within(&self, timeout: Duration) -> io::Result<Option<Arrival>> {
+        let timeout = libc::timespec {
+            tv_sec: i32::try_from(timeout.as_secs()).unwrap_or(i32::MAX).into(),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        // SAFETY: an initialised set, one siginfo_t and one timespec.
+        let arrived = check(unsafe {
+            libc::sigtimedwait(&raw const self.set, info.as_mut_ptr(), &raw const timeout)
+        });
+        match arrived {
+            // SAFETY: zeros are a valid siginfo_t, and the call has filled it in.
+            Ok(_) => Ok(Some(Arrival::of(unsafe { info.assume_init_ref() }))),
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Waits for the next one.
@@ -193,6 +251,45 @@ impl Signals {
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
     }
+}
+
+/// A signal that has come.
+pub(crate) struct Arrival {
+    /// Which.
+    pub(crate) signal: i32,
+    /// The process that sent it; 0 if it was the kernel, or one in another PID namespace.
+    pub(crate) sender: i32,
+    /// The number that came with it, if it was queued.
+    pub(crate) value: Option<i32>,
+}
+
+#[cfg(target_os = "linux")]
+impl Arrival {
+    fn of(info: &libc::siginfo_t) -> Self {
+        // A timer's or a driver's have other fields there.
+        let has_sender = matches!(info.si_code, libc::SI_USER | libc::SI_QUEUE | libc::SI_TKILL);
+        // SAFETY: the code says that these are the fields.
+        let sender = if has_sender { unsafe { info.si_pid() } } else { 0 };
+        let value = (info.si_code == libc::SI_QUEUE).then(|| {
+            // SAFETY: the code says that it is there; a number was put in as a pointer.
+            let value = unsafe { info.si_value() }.sival_ptr.addr();
+            i32::try_from(value & 0xffff_ffff).unwrap_or(0)
+        });
+        Self { signal: info.si_signo, sender, value }
+    }
+}
+
+/// The real-time signal of that place among those that programs may use.
+#[cfg(target_os = "linux")]
+pub(crate) fn real_time(place: i32) -> i32 {
+    libc::SIGRTMIN() + place
+}
+
+/// Those that whoever started us did not ignore. SIGTERM is always meant, a child's end and a
+/// real-time signal too.
+fn meant(signals: &[i32]) -> Vec<i32> {
+    let always = |signal| signal == TERM || signal == libc::SIGCHLD || signal > libc::SIGSYS;
+    signals.iter().copied().filter(|signal| always(*signal) || !is_ignored(*signal)).collect()
 }
 
 fn is_ignored(signal: i32) -> bool {

@@ -219,6 +219,11 @@ pub(crate) fn too_many_connections() -> Route {
     answer(503, "Service Unavailable", "", text)
 }
 
+/// The answer while there are hardly any descriptors left.
+pub(crate) fn out_of_descriptors() -> Route {
+    answer(503, "Service Unavailable", "", "the server is nearly out of descriptors")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

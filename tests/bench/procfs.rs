@@ -8,6 +8,13 @@ use std::time::{Duration, Instant};
 use crate::Outcome;
 use crate::figures::float;
 
+/// The process that serves: the one child of the one that was started.
+pub(crate) fn serving(guardian: u32) -> Outcome<u32> {
+    let children = fs::read_to_string(format!("/proc/{guardian}/task/{guardian}/children"))?;
+    let first = children.split_ascii_whitespace().next().ok_or("the server is not there")?;
+    Ok(first.parse()?)
+}
+
 /// Resident memory now, in bytes.
 pub(crate) fn resident(pid: u32) -> Outcome<f64> {
     status(pid, "VmRSS:")

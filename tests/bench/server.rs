@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 
 use ta_exec::client::ExecClient;
 
-use crate::Outcome;
+use crate::{Outcome, procfs};
 
 /// How long anything that should take a moment may take.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A server that listens. Dropped, it is stopped and reaped.
 pub(crate) struct Server {
-    process: Process,
+    _process: Process,
+    serving: u32,
     token: String,
     pub(crate) address: SocketAddr,
     /// From its start to the line that tells its address.
@@ -49,11 +50,13 @@ impl Server {
         };
         let address = address.parse()?;
         drain(stderr)?;
-        Ok(Self { process, token, address, told, started })
+        let serving = procfs::serving(process.0.id())?;
+        Ok(Self { _process: process, serving, token, address, told, started })
     }
 
+    /// The process that serves.
     pub(crate) fn pid(&self) -> u32 {
-        self.process.0.id()
+        self.serving
     }
 
     pub(crate) fn url(&self) -> String {

@@ -238,7 +238,7 @@ fn on_sigterm_a_stdio_server_ends_its_processes_and_exits_with_0() {
     for signal in [libc::SIGTERM, libc::SIGINT] {
         let mut peer = Setup::new().stdio();
         let victims = one_of_each(&mut peer);
-        let pid = peer.pipes().pid();
+        let pid = peer.pipes().guardian();
         sys::signal(pid, signal).unwrap();
         let status = peer.pipes().wait(Duration::from_secs(5)).expect("it ends within 5 s");
         assert_eq!(status.code(), Some(0), "{}", describe(status));
@@ -279,7 +279,7 @@ fn a_second_signal_leaves_no_process_behind() {
         server.signal(signal);
         let refuses = || std::net::TcpStream::connect(server.address).is_err();
         eventually(DEADLINE, "the server accepts no more", refuses);
-        let _ = sys::signal(server.pid(), signal);
+        let _ = sys::signal(server.guardian(), signal);
         let status = server.wait(DEADLINE);
         await_all_gone(&victims);
         assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
@@ -299,7 +299,7 @@ fn two_signals_right_behind_each_other_leave_no_process_behind() {
             peer.spawn(json!({"processId": id, "command": "sleep", "args": args}));
         }
         victim.await_count(20);
-        let pid = peer.pipes().pid();
+        let pid = peer.pipes().guardian();
         sys::signal(pid, libc::SIGTERM).unwrap();
         std::thread::sleep(Duration::from_micros(200 * (round % 6)));
         let _ = sys::signal(pid, libc::SIGTERM);

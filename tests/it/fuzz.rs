@@ -317,7 +317,7 @@ fn the_server_outlives_random_lines_over_stdio() {
         while !peer.skim(Duration::from_millis(50)).contains("\"the last\"") {
             assert!(Instant::now() < end, "the last ping is not answered");
         }
-        assert_eq!(peer.pipes().pid(), pid);
+        assert_eq!(procfs::serving(peer.pipes().guardian()), pid);
         assert!(!peer.log.text().contains("panicked"), "a thread has panicked");
     });
 }

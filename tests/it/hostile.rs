@@ -62,7 +62,7 @@ fn on_sigterm_a_stdio_server_whose_host_sends_and_does_not_read_ends() {
     ping_and_do_not_read(&mut peer);
     victim.assert_alive();
     let since = Instant::now();
-    sys::signal(peer.pipes().pid(), libc::SIGTERM).unwrap();
+    sys::signal(peer.pipes().guardian(), libc::SIGTERM).unwrap();
     assert_exits_with_0(&mut peer, since);
     victim.await_gone_within(Duration::from_millis(300));
 }

@@ -23,6 +23,7 @@
 mod endings;
 mod fs;
 mod fuzz;
+mod guardian;
 mod hostile;
 mod http;
 mod load;

@@ -8,7 +8,7 @@ mod log;
 pub(crate) mod params;
 mod peer;
 pub(crate) mod procfs;
-mod server;
+pub(crate) mod server;
 pub(crate) mod sys;
 mod wire;
 

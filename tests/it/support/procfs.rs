@@ -133,6 +133,19 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     all_pids().filter(|child| parent(*child) == Some(pid)).collect()
 }
 
+/// The server that this guardian guards: of its children the one with its own command line.
+#[track_caller]
+pub(crate) fn serving(guardian: u32) -> u32 {
+    let line = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut serving = None;
+    eventually(DEADLINE, "the guardian has a server", || {
+        let own = line(guardian);
+        serving = children(guardian).into_iter().find(|child| line(*child) == own);
+        serving.is_some()
+    });
+    serving.unwrap()
+}
+
 pub(crate) fn zombies_of(pid: u32) -> Vec<u32> {
     children(pid).into_iter().filter(|child| state(*child) == "Z").collect()
 }

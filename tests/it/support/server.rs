@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::log::Log;
 use super::wire::Wire;
-use super::{DEADLINE, Peer, holds_within, http, sys};
+use super::{DEADLINE, Peer, holds_within, http, procfs, sys};
 
 /// The token of every server that is not started without one.
 pub(crate) const TOKEN: &str = "correct-horse-battery-staple";
@@ -179,8 +179,13 @@ impl Server {
         Setup::new().listen()
     }
 
-    /// The process that was started, which need not be the one that serves.
+    /// The process that serves.
     pub(crate) fn pid(&self) -> u32 {
+        procfs::serving(self.guardian())
+    }
+
+    /// The process that was started, which guards the one that serves.
+    pub(crate) fn guardian(&self) -> u32 {
         self.child.id()
     }
 
@@ -201,7 +206,7 @@ impl Server {
     }
 
     pub(crate) fn signal(&self, signal: i32) {
-        sys::signal(self.pid(), signal).unwrap();
+        sys::signal(self.guardian(), signal).unwrap();
     }
 
     /// Waits for the end of the server.

@@ -153,7 +153,8 @@ fn receive_frame(socket: &mut WebSocket<TcpStream>, until: Instant) -> Event {
 }
 
 impl Pipes {
-    pub(crate) fn pid(&self) -> u32 {
+    /// The process that was started, which guards the one that serves.
+    pub(crate) fn guardian(&self) -> u32 {
         self.child.id()
     }
 
