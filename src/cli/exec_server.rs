@@ -105,10 +105,8 @@ impl ExecServer {
             }
         };
         log::start(self.log_level, self.log_format);
-        if let Some(why) = descendants::prepare() {
-            log::warn("not all is followed", &[("why", &why)]);
-        }
-        let served = self.serve(config, environment, signals);
+        let unfollowed = descendants::prepare();
+        let served = self.serve(config, environment, signals, unfollowed);
         fs::abandon_staged(ABANDON);
         match served {
             Ok(()) => ExitCode::SUCCESS,
@@ -124,19 +122,28 @@ impl ExecServer {
         config: Config,
         environment: LocalExecEnvironment,
         signals: Signals,
+        unfollowed: Option<&'static str>,
     ) -> Result<()> {
+        let warn = || {
+            if let Some(why) = unfollowed {
+                log::warn("not all is followed", &[("why", &why)]);
+            }
+        };
         let failed = |error: std::io::Error| Error::io(&error, "cannot start the server");
         let stop = Arc::new(Waker::new().map_err(failed)?);
         if self.stdio {
             let waker = Arc::clone(&stop);
             on_signal(signals, move || waker.wake()).map_err(failed)?;
+            warn();
             return serve_stdio(config, environment, &stop);
         }
         let server = Server::bind(&self.host, self.port, config, environment)?;
         let url = format!("ws://{}/exec", server.address().map_err(failed)?);
         let stopper = server.stopper(&stop);
         on_signal(signals, move || stopper.stop()).map_err(failed)?;
+        // The first line of all; whatever there is to warn of comes after it.
         log::listening(&url);
+        warn();
         if self.print_url {
             say(&format!("{url}\n"));
         }
