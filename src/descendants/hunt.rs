@@ -34,7 +34,11 @@ pub(super) fn end(pattern: Option<Pattern>, leaders: &[Arc<Group>], timeout: Dur
 /// Whether anything that bears the mark is alive.
 pub(super) fn is_any_alive(pattern: Pattern) -> bool {
     let mut found = false;
-    pids::each(|pid| found = found || hold(pattern, pid).is_some_and(|handle| is_alive(&handle)));
+    let soon = Instant::now() + GLANCE;
+    pids::each_and_newer(soon, |pid| {
+        found = found || hold(pattern, pid).is_some_and(|handle| is_alive(&handle));
+        false
+    });
     found
 }
 
@@ -69,21 +73,23 @@ impl Hunt {
         let Some(pattern) = self.pattern else { return };
         loop {
             let before = self.found.len();
-            pids::each(|pid| self.stop_marked(pattern, pid));
+            pids::each_and_newer(deadline, |pid| self.stop_marked(pattern, pid));
             if self.found.len() == before || Instant::now() >= deadline {
                 return;
             }
         }
     }
 
-    fn stop_marked(&mut self, pattern: Pattern, pid: i32) {
+    /// Answers whether it has found one that was not known.
+    fn stop_marked(&mut self, pattern: Pattern, pid: i32) -> bool {
         if self.found.contains_key(&pid) {
-            return;
+            return false;
         }
-        let Some(handle) = hold(pattern, pid) else { return };
+        let Some(handle) = hold(pattern, pid) else { return false };
         let _ = handle.signal(signal::STOP);
         self.found.insert(pid, None);
         self.stop_below(vec![handle]);
+        true
     }
 
     /// Stops all descendants of what is stopped already.

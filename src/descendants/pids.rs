@@ -4,11 +4,18 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use crate::sys;
 
 /// The highest number that Linux gives (`PID_MAX_LIMIT` of a 64-bit machine).
 const HIGHEST: i32 = 4 << 20;
+
+/// How many of the numbers that have been looked at already are looked at once more: a process is
+/// given its number a moment before it can be found by it.
+const AGAIN: i32 = 256;
+/// So many looks in a row that find nothing are enough, although others go on starting processes.
+const ENOUGH: u32 = 16;
 
 /// Whether /proc is there and speaks of this process's namespace.
 pub(super) fn proc_is_usable() -> bool {
@@ -26,6 +33,36 @@ pub(super) fn each(mut visit: impl FnMut(i32)) {
             visit(pid);
         }
     }
+}
+
+/// The same, and then the numbers of what has been started meanwhile, until nothing is. What runs
+/// away (its child goes on, and it exits) is never where a list says; but it has one of the latest
+/// numbers, which are looked at first. `visit` answers whether it has found one.
+pub(super) fn each_and_newer(until: Instant, mut visit: impl FnMut(i32) -> bool) {
+    let before = latest();
+    each(|pid| drop(visit(pid)));
+    let Some(mut known) = before else { return };
+    let mut in_vain = 0;
+    while let Some(newest) = latest() {
+        let mut found = false;
+        for pid in (known.saturating_sub(AGAIN).max(1)..=newest).rev() {
+            found |= visit(pid);
+        }
+        if newest < known {
+            // They have been used up, and are given from the lowest again.
+            each(|pid| found |= visit(pid));
+        }
+        in_vain = if found { 0 } else { in_vain + 1 };
+        if (newest == known && !found) || in_vain >= ENOUGH || Instant::now() >= until {
+            return;
+        }
+        known = newest;
+    }
+}
+
+/// The number that was given last in this process's namespace, whose /proc ever this is.
+fn latest() -> Option<i32> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next_back()?.parse().ok()
 }
 
 /// A number that no process of this namespace exceeds. Numbers are given in rising order, those of
@@ -48,6 +85,10 @@ fn highest() -> i32 {
 /// The children of a process, as /proc tells them. Each of its threads may have some. While it is
 /// stopped they stay its own; the kernel may lack the file (`CONFIG_PROC_CHILDREN`).
 pub(super) fn children(pid: i32) -> Vec<i32> {
+    // Another namespace's would tell numbers of strangers.
+    if !proc_is_usable() {
+        return Vec::new();
+    }
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists =
         tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
