@@ -110,6 +110,7 @@ pub(crate) fn prepare() -> Option<&'static str> {
 }
 
 /// Ends everything that this server has started, of whichever connection.
+#[allow(dead_code, reason = "for whoever outlives the server")]
 pub(crate) fn end_all(timeout: Duration) -> usize {
     Pattern::of_server().map_or(0, |pattern| hunt::end(Some(pattern), &[], timeout))
 }
