@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::skipped;
 
+#[derive(Clone, Copy)]
 pub(super) struct Way {
     pub(super) name: &'static str,
     /// Shell commands that let `count` of `sleep "$N"` escape and come back.
@@ -29,7 +30,11 @@ pub(super) fn python() -> &'static str {
 
 /// All of them, for a test that also ends the leader first.
 pub(super) fn all_that_bear_a_mark() -> Vec<Way> {
-    all().into_iter().filter(|way| !way.needs_parents).collect()
+    that_keep_their_mark(&all())
+}
+
+pub(super) fn that_keep_their_mark(ways: &[Way]) -> Vec<Way> {
+    ways.iter().filter(|way| !way.needs_parents).copied().collect()
 }
 
 /// All that work, and can be found, without a usable /proc.
@@ -74,7 +79,10 @@ pub(super) fn all() -> Vec<Way> {
         way("a mark taken off in the group", 1, r#"(bash -c 'ulimit -x 5; exec sleep "$N"' &)"#),
     ];
     if can_unshare() {
-        ways.push(way("a PID namespace", 1, r#"(setsid unshare -Urpf sleep "$N" &)"#));
+        ways.push(Way {
+            needs_proc: true,
+            ..way("a PID namespace", 1, r#"(setsid unshare -Urpf sleep "$N" &)"#)
+        });
         ways.push(Way {
             needs_proc: true,
             ..way(
