@@ -90,7 +90,7 @@ fn other_signals_are_for_the_group_alone() {
 #[test]
 fn when_a_kill_is_answered_what_has_escaped_is_gone() {
     over_both(|peer| {
-        best_of_three(Duration::from_millis(20), "from the answer to the end of all", || {
+        best_of_three(Duration::from_millis(100), "from the answer to the end of all", || {
             let one = Escaped::one(peer, &ways::DAEMON);
             peer.kill(&one.running.process);
             let since = Instant::now();

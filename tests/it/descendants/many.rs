@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{SOON, ways};
+use super::ways;
 use crate::support::{DEADLINE, Peer, Server, Victim, best_of_three, eventually, holds_within};
 
 /// A tree of 1,000, of which each branch is a session of its own and each third leaf an orphan.
@@ -38,7 +38,7 @@ fn plant(peer: &mut Peer) -> (String, Victim) {
 
 #[track_caller]
 fn time_to_be_gone(since: Instant, victim: &Victim) -> Duration {
-    assert!(holds_within(2 * SOON, || victim.count() == 0), "{} are left", victim.count());
+    assert!(holds_within(DEADLINE, || victim.count() == 0), "{} are left", victim.count());
     since.elapsed()
 }
 

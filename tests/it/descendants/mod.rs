@@ -16,7 +16,6 @@ mod timeouts;
 mod ways;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -24,9 +23,6 @@ use crate::support::{
     DEADLINE, Peer, Running, Setup, Victim, eventually, holds_within, procfs, sys,
 };
 use ways::Way;
-
-/// What has been killed may take the kernel a moment on a busy machine.
-const SOON: Duration = Duration::from_secs(3);
 
 /// A process that has let something escape.
 struct Escaped {
@@ -80,7 +76,7 @@ fn await_all_gone(all: &[Escaped]) {
 /// Waits until nothing is left that was started with the victim's argument, of whatever program.
 #[track_caller]
 fn assert_gone(victim: &Victim, name: &str) {
-    let gone = holds_within(SOON, || victim.traces().is_empty());
+    let gone = holds_within(DEADLINE, || victim.traces().is_empty());
     let left = victim.traces();
     for pid in &left {
         let _ = sys::signal(*pid, libc::SIGKILL);

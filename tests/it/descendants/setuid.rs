@@ -7,7 +7,7 @@ use std::{env, fs};
 use serde_json::{Value, json};
 
 use super::{as_user, lacks_root, nobody_else};
-use crate::support::{DEADLINE, Peer, TempDir, Victim, eventually, skipped};
+use crate::support::{DEADLINE, Peer, TempDir, Victim, eventually, holds_within, skipped};
 
 const NAME: &str = "set_user_id_programs";
 
@@ -33,8 +33,8 @@ fn start(peer: &mut Peer, program: &Path, more: &Value) -> Option<(String, Victi
         let owner = fs::metadata(format!("/proc/{pid}")).map(|found| found.uid());
         owner.is_ok_and(|owner| owner == 0)
     };
-    let count = victim.traces().iter().filter(|pid| of_root(pid)).count();
-    if count != 2 {
+    let are_of_root = || victim.traces().iter().filter(|pid| of_root(pid)).count() == 2;
+    if !holds_within(DEADLINE, are_of_root) {
         assert!(skipped(NAME, "set-user-ID programs are nobody's here"));
         return None;
     }
