@@ -152,9 +152,6 @@ impl ExecServer {
             }
         };
         log::start(self.log_level, self.log_format);
-        if let Some(why) = descendants::shortcoming() {
-            log::warn("not all is followed", &[("why", &why)]);
-        }
         let life = Life { signals, guardian: Arc::new(guardian) };
         let served = if self.stdio {
             serve_standard(config, environment, life)
@@ -196,6 +193,7 @@ impl ExecServer {
                 say(&format!("{url}\n"));
             }
         }
+        warn_of_shortcoming();
         guardian.tell(News::Ready);
         server.run(&stop);
         Ok(())
@@ -262,11 +260,19 @@ fn failed(error: &io::Error) -> Error {
     Error::io(error, "cannot start the server")
 }
 
+/// After the line that says where the server listens, which is the first of all.
+fn warn_of_shortcoming() {
+    if let Some(why) = descendants::shortcoming() {
+        log::warn("not all is followed", &[("why", &why)]);
+    }
+}
+
 fn serve_standard(config: Config, environment: LocalExecEnvironment, life: Life) -> Result<()> {
     let stop = Arc::new(Waker::new().map_err(|error| failed(&error))?);
     let waker = Arc::clone(&stop);
     let guardian = Arc::clone(&life.guardian);
     life.on_signal(move || waker.wake()).map_err(|error| failed(&error))?;
+    warn_of_shortcoming();
     guardian.tell(News::Ready);
     let served = serve_stdio(config, environment, &stop);
     guardian.tell(News::Stopping);

@@ -8,7 +8,7 @@
 //! No stranger is hit, whatever number is used again: a process is taken hold of first, and looked
 //! at then, so what has been looked at is what is signalled, or has gone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,17 +24,29 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// Ends what bears the mark, the groups of `leaders`, and the descendants of both. Answers how many
 /// were not gone after `timeout`.
 pub(super) fn end(pattern: Option<Pattern>, leaders: &[Arc<Group>], timeout: Duration) -> usize {
-    let deadline = Instant::now() + timeout;
+    let start = Instant::now();
+    let deadline = start + timeout;
     let mut hunt = Hunt { pattern, server: Pattern::of_server(), found: HashMap::new() };
-    hunt.stop_all(leaders, deadline);
+    // (On a machine that is kept busy the time may be up before all are stopped. Nothing must be
+    // left that is stopped and not killed.)
+    hunt.stop_all(leaders, start + timeout / 2);
     hunt.kill_all(leaders);
+    let left = hunt.wait(deadline);
+    if !hunt.stop_far(deadline) {
+        return left;
+    }
+    hunt.kill_all(&[]);
     hunt.wait(deadline)
 }
 
 /// Whether anything that bears the mark is alive.
 pub(super) fn is_any_alive(pattern: Pattern) -> bool {
     let mut found = false;
-    pids::each(|pid| found = found || hold(pattern, pid).is_some_and(|handle| is_alive(&handle)));
+    let soon = Instant::now() + GLANCE;
+    pids::each_and_newer(soon, |pid| {
+        found = found || hold(pattern, pid).is_some_and(|handle| is_alive(&handle));
+        false
+    });
     found
 }
 
@@ -59,6 +71,13 @@ fn is_alive(handle: &Handle) -> bool {
 
 impl Hunt {
     fn stop_all(&mut self, leaders: &[Arc<Group>], deadline: Instant) {
+        if !pids::proc_is_usable() {
+            // No children can be found through them, and the look at all takes longer than they can
+            // be waited for.
+            for leader in leaders {
+                leader.signal(signal::KILL);
+            }
+        }
         for leader in leaders {
             if leader.stop_leader() {
                 self.found.insert(leader.id(), None);
@@ -69,21 +88,29 @@ impl Hunt {
         let Some(pattern) = self.pattern else { return };
         loop {
             let before = self.found.len();
-            pids::each(|pid| self.stop_marked(pattern, pid));
+            pids::each_and_newer(deadline, |pid| self.stop_marked(pattern, pid));
             if self.found.len() == before || Instant::now() >= deadline {
                 return;
             }
         }
     }
 
-    fn stop_marked(&mut self, pattern: Pattern, pid: i32) {
+    /// Stops what has an unlikely number, where each has to be tried.
+    fn stop_far(&mut self, deadline: Instant) -> bool {
+        let Some(pattern) = self.pattern else { return false };
+        pids::each_far(deadline, |pid| self.stop_marked(pattern, pid))
+    }
+
+    /// Answers whether it has found one that was not known.
+    fn stop_marked(&mut self, pattern: Pattern, pid: i32) -> bool {
         if self.found.contains_key(&pid) {
-            return;
+            return false;
         }
-        let Some(handle) = hold(pattern, pid) else { return };
+        let Some(handle) = hold(pattern, pid) else { return false };
         let _ = handle.signal(signal::STOP);
         self.found.insert(pid, None);
         self.stop_below(vec![handle]);
+        true
     }
 
     /// Stops all descendants of what is stopped already.
@@ -121,42 +148,47 @@ impl Hunt {
         self.pattern.is_some_and(|pattern| pattern.fits(pid))
     }
 
-    /// Whether it is of another connection, or of another process.
+    /// Whether it is of another connection. (A process whose mark differs otherwise may be a
+    /// server's that was started here, and that marks what it starts in its own way.)
     fn is_anothers(&self, pid: i32) -> bool {
-        self.server.is_some_and(|server| server.fits(pid)) && !self.is_marked(pid)
+        let own = self.pattern.map(Pattern::any_process);
+        self.server.is_some_and(|server| server.fits(pid)) && !own.is_some_and(|own| own.fits(pid))
     }
 
     fn kill_all(&self, leaders: &[Arc<Group>]) {
+        // First, while no leader has been reaped: until then a group can be told by its number.
+        for leader in leaders {
+            leader.signal(signal::KILL);
+        }
         for (pid, held) in &self.found {
             let marked = || hold(self.pattern?, *pid);
             if let Some(handle) = held.as_ref().or(marked().as_ref()) {
                 let _ = handle.signal(signal::KILL);
             }
         }
-        for leader in leaders {
-            leader.signal(signal::KILL);
-        }
     }
 
     /// Waits for their end. Whatever turns up now was being started just before.
-    fn wait(mut self, deadline: Instant) -> usize {
-        self.found.retain(|_, held| held.as_ref().is_some_and(is_alive));
-        let mut held: Vec<Handle> = self.found.into_values().flatten().collect();
+    fn wait(&mut self, deadline: Instant) -> usize {
+        let known: Vec<i32> = self.found.keys().copied().collect();
+        let mut held: Vec<Handle> = self.found.drain().filter_map(|(_, held)| held).collect();
         loop {
             held.retain(is_alive);
-            let mut left = held.len();
+            let mut alive = HashSet::new();
             let mut last = None;
             if let Some(pattern) = self.pattern {
-                pids::each(|pid| {
+                let mut kill = |pid| {
                     let Some(handle) = hold(pattern, pid).filter(is_alive) else { return };
                     let _ = handle.signal(signal::KILL);
-                    left += 1;
+                    alive.insert(pid);
                     last = Some(handle);
-                });
+                };
+                known.iter().copied().for_each(&mut kill);
+                pids::each(kill);
             }
             let Some(one) = last.as_ref().or(held.first()) else { return 0 };
             if Instant::now() >= deadline {
-                return left;
+                return alive.len() + held.len();
             }
             one.wait_exit(GLANCE);
         }

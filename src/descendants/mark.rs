@@ -153,6 +153,15 @@ impl Pattern {
         Self { soft: Bits::above(0, soft), ..self }
     }
 
+    /// Everything of the connection whose pattern this is, or the pattern of one of its processes.
+    pub(super) fn any_process(self) -> Self {
+        let soft = match *WAY {
+            Some(Way::SoftOnly(..)) => Bits::above(PROCESS_BITS, self.soft.value),
+            _ => Bits::ANY,
+        };
+        Self { soft, ..self }
+    }
+
     /// The mark of what this is the whole pattern of.
     pub(super) fn mark(self) -> UnusedLimit {
         UnusedLimit { soft: self.soft.value, hard: self.hard.value }
@@ -215,6 +224,8 @@ mod tests {
         assert!(fits(one, mark) && !fits(other, mark));
         assert!(fits(one.of_process(7), mark) && !fits(one.of_process(8), mark));
         assert!(!fits(other.of_process(7), mark));
+        assert!(fits(one.of_process(8).any_process(), mark));
+        assert!(!fits(other.of_process(7).any_process(), mark));
         assert!(mark.soft <= mark.hard && mark.hard < UNLIMITED);
         let stranger = UnusedLimit { soft: UNLIMITED, hard: UNLIMITED };
         assert!(!fits(Pattern::of_server().unwrap(), stranger));

@@ -17,13 +17,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crossbeam_channel::bounded;
+
 use crate::sys::child::Group;
 use crate::sys::limit::UnusedLimit;
+use crate::threads;
 use mark::{Number, Pattern};
 
-/// How long the end of one process waits for its descendants to be gone. They have been sent
-/// SIGKILL by then; what takes longer is stuck in the kernel.
+/// How long the end of one process waits for its descendants to be gone.
 const GONE: Duration = Duration::from_millis(100);
+/// How long they are hunted for: a fork bomb leaves little of a processor to whoever ends it. What
+/// is not gone by then is stuck in the kernel.
+const HUNT: Duration = Duration::from_secs(10);
 
 /// All that has come of one connection.
 #[derive(Debug)]
@@ -87,10 +92,20 @@ impl Branch {
         self.scope.cgroup()?.open()
     }
 
-    /// Ends it with all its descendants, which are gone after this unless they are stuck in the
-    /// kernel.
+    /// Ends it with all its descendants. They are gone after this, or will be soon: whoever waits
+    /// for the answer is not kept from it for long.
     pub(crate) fn end(&self, leader: &Arc<Group>) {
-        hunt::end(self.pattern, std::slice::from_ref(leader), GONE);
+        let (done, is_done) = bounded(1);
+        let (branch, hunted) = (self.clone(), Arc::clone(leader));
+        let hunt = move || {
+            hunt::end(branch.pattern, &[hunted], HUNT);
+            let _ = done.send(());
+        };
+        if threads::run(hunt).is_ok() {
+            let _ = is_done.recv_timeout(GONE);
+        } else {
+            hunt::end(self.pattern, std::slice::from_ref(leader), GONE);
+        }
     }
 
     /// Whether anything of it is alive.

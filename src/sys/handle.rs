@@ -36,8 +36,8 @@ fn open(pid: i32) -> io::Result<OwnedFd> {
 #[derive(Debug)]
 pub(crate) struct Handle {
     pid: i32,
-    /// `None` where the kernel (before 5.3) or a sandbox has no such thing: then only the number is
-    /// left, and a moment between looking and acting.
+    /// `None` where the kernel (before 5.3) or a sandbox has no such thing, or there is none left:
+    /// then only the number is there, and a moment between looking and acting.
     #[cfg(target_os = "linux")]
     fd: Option<OwnedFd>,
 }
@@ -46,11 +46,20 @@ impl Handle {
     /// Takes hold of a process.
     ///
     /// # Errors
-    /// `ESRCH` where there is none, `EMFILE`.
+    /// `ESRCH` where there is none.
     #[cfg(target_os = "linux")]
     pub(crate) fn open(pid: i32) -> io::Result<Self> {
-        let fd = if can_signal() { Some(open(pid)?) } else { None };
-        Ok(Self { pid, fd })
+        if !can_signal() {
+            return Ok(Self { pid, fd: None });
+        }
+        match open(pid) {
+            Ok(fd) => Ok(Self { pid, fd: Some(fd) }),
+            // What has used up all descriptors is ended all the same, and gives them back.
+            Err(error) if matches!(super::errno::of(&error), libc::EMFILE | libc::ENFILE) => {
+                Ok(Self { pid, fd: None })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Takes hold of a process, as far as a number is one.

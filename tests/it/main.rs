@@ -20,6 +20,7 @@
     reason = "a poisoned lock means that a test has failed already"
 )]
 
+mod descendants;
 mod endings;
 mod fs;
 mod fuzz;

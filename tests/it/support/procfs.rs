@@ -42,6 +42,15 @@ impl Victim {
         all_pids().filter(is_it).collect()
     }
 
+    /// Of whatever program, with its argument among the others.
+    pub(crate) fn traces(&self) -> Vec<u32> {
+        let names_it = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|word| word == self.argument.as_bytes())
+        };
+        all_pids().filter(names_it).collect()
+    }
+
     #[track_caller]
     pub(crate) fn await_alive(&self) -> u32 {
         let mut pids = Vec::new();
@@ -86,7 +95,7 @@ impl Victim {
     }
 }
 
-fn all_pids() -> impl Iterator<Item = u32> {
+pub(crate) fn all_pids() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").unwrap();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
