@@ -71,7 +71,7 @@ fn sigterm_takes_what_has_escaped_in_whatever_way() {
 fn sigterm_of_a_stdio_server_takes_what_has_escaped_in_whatever_way() {
     let mut peer = Setup::new().stdio();
     let all = Escaped::all(&mut peer, &ways::all(), &json!({}));
-    sys::signal(peer.pipes().pid(), libc::SIGTERM).unwrap();
+    sys::signal(peer.pipes().guardian(), libc::SIGTERM).unwrap();
     let status = peer.pipes().wait(DEADLINE).expect("it ends");
     assert_eq!(status.code(), Some(0), "{}", describe(status));
     await_all_gone(&all);
