@@ -38,12 +38,15 @@ pub fn session(data: &[u8]) {
         max_message_bytes: 4096,
         max_processes: 4,
         max_connections: 1,
+        epochs: Arc::default(),
     };
     let stop = Arc::new(Waker::new().unwrap());
     let mut source = LineSource::new(reader.into(), stop, Patience::new(config.peer_timeout), 4096);
     let environment = LocalExecEnvironment::new(LocalOptions::default()).unwrap();
-    let session = Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone());
-    session.run(&mut source, &|| false);
+    let fence = Fence::new(|| ());
+    let session =
+        Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone(), fence, None);
+    drop(session.run(&mut source, &|| false));
     outbox.stop();
     thread.join().unwrap();
     feeder.join().unwrap();

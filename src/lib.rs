@@ -19,6 +19,7 @@ mod error;
 mod fs;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod gate;
 mod log;
 mod mailbox;
 mod net;
@@ -32,4 +33,4 @@ mod transport;
 mod window;
 mod writes;
 
-pub use error::{Error, ErrorKind, Result, StartStep};
+pub use error::{Epochs, Error, ErrorKind, Result, StartStep};

@@ -33,6 +33,12 @@ pub(super) fn start<S: Sink>(command: Command, terms: Terms, mailbox: Arc<Mailbo
 }
 
 fn run(command: Command, terms: Terms, mailbox: &Arc<Mailbox>, mut sink: impl Sink) {
+    // Whoever ends all waits for this thread, so that nothing starts once that wait is over.
+    if mailbox.has_ended() {
+        mailbox.close();
+        let message = format!("the connection has ended before {:?} was started", command.name);
+        return sink.failed(Error::new(ErrorKind::Internal, message));
+    }
     match Worker::new(&command, terms, mailbox) {
         Ok(mut worker) => {
             sink.started(worker.pid);

@@ -113,13 +113,15 @@ impl Connections {
         self.registry.begin_end();
     }
 
-    /// Closes them all and waits until they are gone, or `timeout` has passed.
-    pub(super) fn end_all(&self, timeout: Duration) {
+    /// Closes them all and waits until they are gone, or `timeout` has passed. Answers how many
+    /// were not gone by then.
+    pub(super) fn end_all(&self, timeout: Duration) -> usize {
         let stuck = self.registry.end_all(timeout);
         if stuck > 0 {
             let fields: &[log::Field<'_>] = &[("connection", &self.number), ("count", &stuck)];
             log::warn("connections not gone", fields);
         }
+        stuck
     }
 }
 

@@ -1,13 +1,14 @@
 //! What one connection can ask for: each message is read into a type here and handed on. The
 //! thread that runs this never waits for a child, a disk or a name server.
 
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::epochs::{Fence, Member, Settled};
 use super::files::Files;
 use super::live::Live;
 use super::net::Connections;
@@ -35,9 +36,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of a connection waits for its processes to be gone.
 const ENDING: Duration = Duration::from_secs(3);
 
+/// How often a session that has ended looks whether its effects are over.
+const GLANCE: Duration = Duration::from_millis(100);
+/// What a host is told that something older keeps from being answered (1013: try again later).
+const UNSETTLED: End = End::Offence(1013, "something of an older host cannot be ended");
+
 /// One connection's requests.
 pub(crate) struct Session {
     number: u64,
+    fence: Arc<Fence>,
+    /// Once it has an epoch, until nothing of it has an effect any more.
+    member: OnceCell<Member>,
+    /// Something of an older host is stuck: this one is never answered.
+    unsettled: Cell<bool>,
+    warned: Cell<bool>,
     config: Arc<Config>,
     environment: Arc<LocalExecEnvironment>,
     outbox: Outbox,
@@ -49,13 +61,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Of a connection that is behind `fence`, and has its epoch already if it is a `member`.
     pub(crate) fn new(
         config: &Arc<Config>,
         environment: &Arc<LocalExecEnvironment>,
         outbox: Outbox,
+        fence: Arc<Fence>,
+        member: Option<Member>,
     ) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = fence.number();
         let processes = Kind {
             most: config.max_processes,
             one: "process",
@@ -67,11 +81,15 @@ impl Session {
             connections: Connections::new(number, outbox.clone()),
             config: Arc::clone(config),
             environment: Arc::clone(environment),
-            files: Files::new(environment, config.max_message_bytes),
+            files: Files::new(environment, config.max_message_bytes, &fence),
             outbox,
-            in_flight: InFlight::default(),
+            in_flight: InFlight::new(&fence),
             registry: Registry::new(processes),
             _live: Live::new(),
+            member: member.map_or_else(OnceCell::new, OnceCell::from),
+            unsettled: Cell::new(false),
+            warned: Cell::new(false),
+            fence,
         }
     }
 
@@ -82,22 +100,62 @@ impl Session {
 
     /// Serves until the connection ends, and ends all that it has started. What a peer has asked
     /// of files before it closed the connection is done, unless `hurry` says that there is no time.
-    pub(crate) fn run(self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> End {
-        let end = self.serve(source);
+    /// Where a newer host waits for that end, it is seen to the last of it here.
+    pub(crate) fn run(self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> Ended {
+        let mut end = self.serve(source, hurry);
+        let hurry = || hurry() || self.fence.is_down();
         let awaits_answers = self.outbox.has_answers() || !self.files.are_idle();
-        self.end_all();
+        if self.is_dismissed() {
+            end = End::Fenced;
+            self.answer_as_fenced();
+        }
+        let mut is_over = self.end_all();
         // (What processes have written is nobody's concern any more.)
         if end == End::Closed && awaits_answers {
-            self.files.finish(&self.outbox, hurry);
-            self.outbox.drain(PATIENCE, hurry);
+            self.files.finish(&self.outbox, &hurry);
+            self.outbox.drain(PATIENCE, &hurry);
         }
-        end
+        self.files.stop();
+        self.answer_as_fenced();
+        is_over = is_over && self.fence.gate().wait_empty(Duration::ZERO);
+        if !is_over && self.fence.is_down() {
+            self.see_to_the_end(&|| false);
+            is_over = true;
+        }
+        let lingering = (self.member.get().is_some() && !is_over).then_some(self);
+        Ended { end, lingering }
     }
 
-    fn serve(&self, source: &mut dyn Source) -> End {
+    /// Waits until nothing of it has an effect any more, however long that takes.
+    pub(super) fn see_to_the_end(&self, hurry: &dyn Fn() -> bool) {
+        while !hurry() {
+            let processes_are_gone = self.end_all();
+            if self.fence.gate().wait_empty(GLANCE) && processes_are_gone {
+                return;
+            }
+            if self.fence.is_down() && !self.warned.replace(true) {
+                log::warn("a fenced host's effects do not end", &[("connection", &self.number)]);
+            }
+        }
+    }
+
+    fn serve(&self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> End {
+        if let Some(member) = self.member.get()
+            && let Err(end) = self.settle(member, hurry)
+        {
+            return end;
+        }
         loop {
-            match source.next() {
-                Event::Message(text) => self.receive(text),
+            if self.is_dismissed() {
+                return End::Fenced;
+            }
+            let event = source.next();
+            // The fence may have come down meanwhile, and the socket still gives out what had come.
+            if self.is_dismissed() {
+                return End::Fenced;
+            }
+            match event {
+                Event::Message(text) => self.receive(text, hurry),
                 Event::TooLong => self.refuse(&Error::new(
                     ErrorKind::InvalidRequest,
                     format!(
@@ -109,6 +167,9 @@ impl Session {
                     self.refuse(&Error::new(ErrorKind::Parse, format!("not UTF-8: {why}")));
                 }
                 Event::End(end) => return end,
+            }
+            if self.unsettled.get() {
+                return UNSETTLED;
             }
             // A peer that sends and does not read is heard again when it has read.
             if !self.outbox.throttle(self.config.peer_timeout) {
@@ -128,27 +189,56 @@ impl Session {
         self.outbox.control(buffer);
     }
 
-    fn receive(&self, text: &str) {
+    /// Whether it has to leave because a newer host has taken over. Over stdio a stale host stays,
+    /// and hears so from every call.
+    fn is_dismissed(&self) -> bool {
+        self.fence.is_down() && !self.outbox.is_stdio()
+    }
+
+    fn answer_as_fenced(&self) {
+        if let Some(error) = self.fence.error() {
+            self.in_flight.answer_all(&error, &self.outbox);
+        }
+    }
+
+    /// Waits until nothing of an older host is left. Until then this one is answered nothing.
+    fn settle(&self, member: &Member, hurry: &dyn Fn() -> bool) -> Result<(), End> {
+        match member.settle(hurry) {
+            Settled::Yes => Ok(()),
+            Settled::Fenced => Err(End::Fenced),
+            Settled::Gone => Err(End::Lost("it has ended before older hosts were gone".to_owned())),
+            Settled::Never => Err(UNSETTLED),
+        }
+    }
+
+    fn receive(&self, text: &str, hurry: &dyn Fn() -> bool) {
         if let Some(lifted) = lifted::lift_params(text) {
             let Lifted { member, rest, bytes } = lifted;
             // Of another method's params it is whatever that makes of it.
             if let Ok(Message::Request { method, .. }) = &rpc::parse(&rest)
                 && lifted::member_of(method) == Some(member)
             {
-                return self.take(&rest, Some(bytes));
+                return self.take(&rest, Some(bytes), hurry);
             }
         }
-        self.take(text, None);
+        self.take(text, None, hurry);
     }
 
     /// Takes a message, and what was lifted out of it.
-    fn take(&self, text: &str, lifted: Option<Vec<u8>>) {
+    fn take(&self, text: &str, lifted: Option<Vec<u8>>, hurry: &dyn Fn() -> bool) {
         match rpc::parse(text) {
             Ok(Message::Request { id, method, params }) => {
+                if let Some(error) = self.refusal(&method) {
+                    return self.reject(Some(id), &error);
+                }
                 let may_wait = matches!(&*method, method::EXEC | method::SPAWN | method::WRITE)
                     || matches!(&*method, method::CONNECT | method::NET_WRITE)
                     || method.starts_with(method::FILES);
                 match self.in_flight.begin(id, may_wait, &self.outbox) {
+                    Ok(responder) if method == method::INITIALIZE => {
+                        let ask = Ask { params, lifted, responder };
+                        with(ask, |params, responder| self.initialize(params, responder, hurry));
+                    }
                     Ok(responder) => self.request(&method, Ask { params, lifted, responder }),
                     Err(error) => self.reject(Some(id), &error),
                 }
@@ -163,7 +253,6 @@ impl Session {
     fn request(&self, method: &str, ask: Ask<'_>) {
         let (net, files) = (&self.connections, &self.files);
         match method {
-            method::INITIALIZE => with(ask, |p, r| r.send(&Ok(self.initialize(p)))),
             method::PING => with(ask, |Empty {}, r| r.send(&Ok(Empty {}))),
             method::EXEC => with(ask, |p, r| self.exec(p, r)),
             method::SPAWN => with(ask, |p, r| self.spawn(p, r)),
@@ -210,13 +299,62 @@ impl Session {
         }
     }
 
-    fn initialize(&self, params: InitializeParams) -> InitializeResult {
+    /// Why no request of this method is taken now.
+    fn refusal(&self, method: &str) -> Option<Error> {
+        let lacks_epoch = self.config.epochs.are_required() && self.fence.epoch().is_none();
+        match self.fence.error() {
+            None if lacks_epoch && method != method::INITIALIZE => Some(needs_epoch()),
+            error => error,
+        }
+    }
+
+    fn initialize(
+        &self,
+        params: InitializeParams,
+        responder: Responder,
+        hurry: &dyn Fn() -> bool,
+    ) {
+        let joined = self.join(params.epoch, hurry);
+        if self.unsettled.get() {
+            // An answer, of whatever kind, would say that nothing of the older host is left.
+            return self.in_flight.forget_all();
+        }
+        if self.fence.is_down() {
+            // What it has started before it had an epoch ends with it.
+            self.answer_as_fenced();
+            self.end_all();
+        }
+        responder.send(&joined.map(|()| self.introduce(params)));
+    }
+
+    /// Takes the epoch that `initialize` brings.
+    fn join(&self, epoch: Option<u64>, hurry: &dyn Fn() -> bool) -> Result<()> {
+        match (epoch, self.fence.epoch()) {
+            (None, None) if self.config.epochs.are_required() => Err(needs_epoch()),
+            (Some(new), Some(own)) if new != own => Err(Error::params(format!(
+                "epoch: this connection has the epoch {own} already, and not {new}"
+            ))),
+            (None, _) | (Some(_), Some(_)) => Ok(()),
+            (Some(epoch), None) => {
+                let member = Member::arrive(&self.config.epochs, &self.fence, epoch, hurry)?;
+                // (Where there is none the fence is down.)
+                let Some(member) = member else { return Err(lost()) };
+                let member = self.member.get_or_init(|| member);
+                self.settle(member, hurry).map_err(|end| {
+                    self.unsettled.set(end == UNSETTLED);
+                    lost()
+                })
+            }
+        }
+    }
+
+    fn introduce(&self, params: InitializeParams) -> InitializeResult {
         let name = params.client_name.unwrap_or_default();
         let version = params.client_version.unwrap_or_default();
         let fields: &[log::Field<'_>] =
             &[("connection", &self.number), ("client", &name), ("version", &version)];
         log::info("initialized", fields);
-        describe(&self.config, &self.environment)
+        describe(&self.config, &self.environment, self.fence.epoch())
     }
 
     fn exec(&self, params: ExecParams, responder: Responder) {
@@ -291,15 +429,16 @@ impl Session {
         }
     }
 
-    /// Ends its processes and connections.
-    fn end_all(&self) {
+    /// Ends its processes and connections. `false` where some are not gone.
+    fn end_all(&self) -> bool {
         let deadline = Instant::now() + ENDING;
         self.connections.begin_end();
         let stuck = self.registry.end_all(ENDING);
         if stuck > 0 {
             log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
         }
-        self.connections.end_all(deadline.saturating_duration_since(Instant::now()));
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.connections.end_all(left) == 0 && stuck == 0
     }
 }
 
@@ -309,6 +448,14 @@ impl Drop for Session {
         self.end_all();
         self.files.stop();
     }
+}
+
+/// How a session has ended.
+pub(crate) struct Ended {
+    pub(crate) end: End,
+    /// Where something of it may still have an effect, and a newer host would have to wait for
+    /// that.
+    pub(crate) lingering: Option<Session>,
 }
 
 /// A request to be carried out.
@@ -364,6 +511,14 @@ fn number_of(signal: &SignalName) -> Result<i32> {
         SignalName::Number(number) => (signal::by_number(*number), number.to_string()),
     };
     number.ok_or_else(|| Error::params(format!("signal: there is no signal {shown}")))
+}
+
+fn needs_epoch() -> Error {
+    Error::params("epoch: missing; this server answers only hosts that give one (--require-epoch)")
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::Internal, "the connection has ended before its epoch was settled")
 }
 
 fn unknown_process(id: &impl AsRef<str>) -> Error {
