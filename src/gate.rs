@@ -3,7 +3,8 @@
 //! any more, nothing of that connection lands.
 //!
 //! The pass is carried by the thread, so that what is done inside can ask whether to go on, and can
-//! step outside while it does what nobody sees.
+//! step outside while it does what nobody sees. Who is outside wants to come in again: as long as
+//! the gate is open it has to be waited for, and behind a closed one it changes nothing any more.
 
 use std::cell::RefCell;
 use std::io;
@@ -19,6 +20,8 @@ use crate::sync::lock;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Entrance {
     inside: usize,
+    /// They mean to come in again.
+    outside: usize,
     closed: bool,
 }
 
@@ -31,9 +34,21 @@ impl Entrance {
         !self.closed
     }
 
-    /// One has gone out.
+    /// One goes out for a while.
+    pub(crate) fn step_out(&mut self) {
+        self.inside -= 1;
+        self.outside += 1;
+    }
+
+    /// It comes in again, unless it is closed; then it has left.
+    pub(crate) fn come_in(&mut self) -> bool {
+        self.outside -= 1;
+        self.enter()
+    }
+
+    /// One has left from inside.
     pub(crate) fn leave(&mut self) {
-        self.inside = self.inside.saturating_sub(1);
+        self.inside -= 1;
     }
 
     /// Nobody enters any more.
@@ -41,8 +56,10 @@ impl Entrance {
         self.closed = true;
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.inside == 0
+    /// Closes it if nothing is on its way; `false` where something is.
+    pub(crate) fn finish(&mut self) -> bool {
+        self.closed = self.closed || (self.inside == 0 && self.outside == 0);
+        self.closed && self.inside == 0
     }
 }
 
@@ -57,20 +74,21 @@ pub(crate) struct Gate {
 impl Gate {
     /// Lets one in, unless it is closed.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Pass> {
-        lock(&self.entrance).enter().then(|| Pass { gate: Arc::clone(self), inside: true })
+        self.change(Entrance::enter).then(|| Pass { gate: Arc::clone(self), at: At::Inside })
     }
 
     /// Nobody enters any more, and who is inside is told when it asks.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        lock(&self.entrance).close();
+        self.change(Entrance::close);
     }
 
-    /// Waits until nobody is inside; `false` if that took longer.
-    pub(crate) fn wait_empty(&self, timeout: Duration) -> bool {
+    /// Closes it when all that has begun has come to its end, or only waits for that where it is
+    /// closed already; `false` if that takes longer, and then it is as it was.
+    pub(crate) fn finish(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut entrance = lock(&self.entrance);
-        while !entrance.is_empty() {
+        while !entrance.finish() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -82,9 +100,10 @@ impl Gate {
         true
     }
 
-    fn leave(&self) {
-        lock(&self.entrance).leave();
+    fn change<T>(&self, change: impl FnOnce(&mut Entrance) -> T) -> T {
+        let changed = change(&mut lock(&self.entrance));
         self.left.notify_all();
+        changed
     }
 }
 
@@ -96,7 +115,14 @@ thread_local! {
 #[must_use]
 pub(crate) struct Pass {
     gate: Arc<Gate>,
-    inside: bool,
+    at: At,
+}
+
+enum At {
+    Inside,
+    Outside,
+    /// It was not let in again.
+    Away,
 }
 
 impl Pass {
@@ -108,15 +134,29 @@ impl Pass {
     }
 
     fn step_out(&mut self) {
-        if std::mem::take(&mut self.inside) {
-            self.gate.leave();
+        if matches!(self.at, At::Inside) {
+            self.gate.change(Entrance::step_out);
+            self.at = At::Outside;
         }
+    }
+
+    fn come_in(&mut self) -> io::Result<()> {
+        if matches!(self.at, At::Outside) {
+            self.at = if self.gate.change(Entrance::come_in) { At::Inside } else { At::Away };
+        }
+        if matches!(self.at, At::Inside) { Ok(()) } else { Err(canceled()) }
     }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.step_out();
+        // (A fault may have ended it outside.)
+        if matches!(self.at, At::Outside) {
+            let _ = self.come_in();
+        }
+        if matches!(self.at, At::Inside) {
+            self.gate.change(Entrance::leave);
+        }
     }
 }
 
@@ -151,11 +191,7 @@ pub(crate) fn is_open() -> io::Result<()> {
 pub(crate) fn outside<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     CARRIED.with_borrow_mut(|pass| pass.as_mut().map(Pass::step_out));
     let done = work();
-    CARRIED.with_borrow_mut(|pass| {
-        let Some(pass) = pass else { return Ok(()) };
-        pass.inside = lock(&pass.gate.entrance).enter();
-        if pass.inside { Ok(()) } else { Err(canceled()) }
-    })?;
+    CARRIED.with_borrow_mut(|pass| pass.as_mut().map_or(Ok(()), Pass::come_in))?;
     done
 }
 
@@ -171,25 +207,32 @@ mod tests {
         let pass = gate.enter().unwrap();
         gate.close();
         assert!(gate.enter().is_none());
-        assert!(!gate.wait_empty(NOW));
+        assert!(!gate.finish(NOW));
         pass.carry(|| assert!(is_open().is_err()));
-        assert!(gate.wait_empty(NOW));
+        assert!(gate.finish(NOW));
     }
 
     #[test]
-    fn who_is_outside_is_not_waited_for_and_does_not_come_in_again() {
+    fn who_is_outside_is_waited_for_while_it_can_come_in_again() {
         let gate = Arc::new(Gate::default());
         gate.enter().unwrap().carry(|| {
-            assert_eq!(outside(|| Ok(gate.wait_empty(NOW))).ok(), Some(true));
-            assert!(!gate.wait_empty(NOW));
+            assert_eq!(outside(|| Ok(gate.finish(NOW))).ok(), Some(false));
             let returned = outside(|| {
                 gate.close();
+                assert!(gate.finish(NOW));
                 Ok(())
             });
             assert_eq!(Errno::from_io_error(&returned.unwrap_err()), Some(Errno::CANCELED));
-            assert!(gate.wait_empty(NOW));
+            assert!(outside(|| Ok(())).is_err());
         });
-        assert!(gate.wait_empty(NOW));
+        assert!(gate.finish(NOW));
+    }
+
+    #[test]
+    fn what_is_finished_is_closed() {
+        let gate = Arc::new(Gate::default());
+        assert!(gate.finish(NOW));
+        assert!(gate.enter().is_none());
     }
 
     #[test]
@@ -198,7 +241,7 @@ mod tests {
         let pass = gate.enter().unwrap();
         let fault = std::panic::AssertUnwindSafe(|| pass.carry(|| panic!("a fault")));
         assert!(std::panic::catch_unwind(fault).is_err());
-        assert!(gate.wait_empty(NOW));
+        assert!(gate.finish(NOW));
         assert!(is_open().is_ok(), "the thread carries no pass any more");
     }
 }

@@ -204,9 +204,11 @@ pub(crate) fn error_of(raw: &RawValue) -> Error {
             Error::new(ErrorKind::from_wire(error.code, code), error.message)
                 .at(step.and_then(StartStep::from_wire))
                 .of_size(error.data.as_ref().and_then(|data| data.size))
-                .of_epochs(error.data.and_then(|data| {
-                    Some(Epochs { own: data.epoch?, current: data.current? })
-                }))
+                .of_epochs(
+                    error
+                        .data
+                        .and_then(|data| Some(Epochs { own: data.epoch?, current: data.current? })),
+                )
         }
         Err(_) => Error::new(ErrorKind::Other(0, None), raw.get()),
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tungstenite::protocol::Role;
 
 use super::Config;
-use super::epochs::{Fence, Member};
+use super::epochs::{Fence, Host, Member};
 use super::listener::Opened;
 use super::session::{Ended, Session};
 use crate::environment::LocalExecEnvironment;
@@ -50,12 +50,8 @@ impl Connection {
             }
             route => route,
         };
-        let fence = Fence::new({
-            let socket = Arc::clone(socket);
-            // Wakes the connection's thread out of its read.
-            move || drop(socket.shutdown(Shutdown::Read))
-        });
-        let (route, member) = self.enter(route, socket, &fence);
+        let fence = Fence::new(Far(Arc::clone(socket)));
+        let (route, member) = self.enter(route, &fence);
         match route {
             Route::Answer { response, status } => {
                 let level = if status == 200 { log::Level::Debug } else { log::Level::Info };
@@ -75,23 +71,13 @@ impl Connection {
 
     /// Takes note of the epoch that the URL gives. (A stale host is let in: a program that cannot
     /// read why an upgrade is refused can read a close code.)
-    fn enter(
-        &self,
-        route: Route,
-        socket: &TcpStream,
-        fence: &Arc<Fence>,
-    ) -> (Route, Option<Member>) {
+    fn enter(&self, route: Route, fence: &Arc<Fence>) -> (Route, Option<Member>) {
         let Route::Upgrade { epoch: Some(epoch), .. } = route else { return (route, None) };
-        let hurry = || self.is_gone(socket);
+        let hurry = || self.opened.connections.is_stopping();
         match Member::arrive(&self.config.epochs, fence, epoch, &hurry) {
             Ok(member) => (route, member),
             Err(error) => (http::refused_epoch(error.message()), None),
         }
-    }
-
-    /// Whether nobody waits for it any more.
-    fn is_gone(&self, socket: &TcpStream) -> bool {
-        self.opened.connections.is_stopping() || is_ready(socket.as_fd(), Interest::HangUp)
     }
 
     fn converse(
@@ -115,8 +101,7 @@ impl Connection {
         let halves = ws::Halves::new(Arc::clone(socket), outbox.clone(), patience)?;
         let config = ws::config(ws::SERVER_READ_BUFFER, self.config.max_message_bytes);
         let mut source = ws::WsSource::new(halves, rest, Role::Server, config);
-        let session =
-            Session::new(&self.config, &self.environment, outbox.clone(), fence, member);
+        let session = Session::new(&self.config, &self.environment, outbox.clone(), fence, member);
         let number = session.number();
         log::info("connected", &[("connection", &number), ("peer", &self.peer)]);
         let start = Instant::now();
@@ -154,6 +139,31 @@ impl Connection {
             session.see_to_the_end(&|| self.opened.connections.is_stopping());
         }
         Ok(())
+    }
+}
+
+/// The host at the far end of a socket.
+struct Far(Arc<TcpStream>);
+
+impl Host for Far {
+    fn wake(&self) {
+        let _ = self.0.shutdown(Shutdown::Read);
+    }
+
+    fn is_gone(&self) -> bool {
+        is_ready(self.0.as_fd(), Interest::PeerGone)
+    }
+}
+
+/// The host at the far end of stdin: the only one of its server, so that nobody else's epoch wakes
+/// it, and it waits for nobody.
+struct Only;
+
+impl Host for Only {
+    fn wake(&self) {}
+
+    fn is_gone(&self) -> bool {
+        false
     }
 }
 
@@ -227,8 +237,7 @@ pub(crate) fn serve_stdio(
         .map_err(what("stdout"))?;
     let patience = Patience::new(config.peer_timeout);
     let mut source = LineSource::new(input, Arc::clone(stop), patience, config.max_message_bytes);
-    // The only one of its server: nobody else's epoch wakes it.
-    let fence = Fence::new(|| ());
+    let fence = Fence::new(Only);
     let session =
         Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone(), fence, None);
     let stopped = Arc::clone(stop);

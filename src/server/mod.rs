@@ -15,7 +15,7 @@ mod sink;
 pub(crate) use connection::serve_stdio;
 pub(crate) use epochs::Epochs;
 #[cfg(fuzzing)]
-pub(crate) use epochs::Fence;
+pub(crate) use epochs::{Fence, Host};
 pub(crate) use listener::Server;
 #[cfg(test)]
 pub(crate) use listener::Stopper;

@@ -49,7 +49,8 @@ pub(crate) struct Session {
     member: OnceCell<Member>,
     /// Something of an older host is stuck: this one is never answered.
     unsettled: Cell<bool>,
-    warned: Cell<bool>,
+    /// All has been done for its end that can be done at once.
+    stopped: Cell<bool>,
     config: Arc<Config>,
     environment: Arc<LocalExecEnvironment>,
     outbox: Outbox,
@@ -88,7 +89,7 @@ impl Session {
             _live: Live::new(),
             member: member.map_or_else(OnceCell::new, OnceCell::from),
             unsettled: Cell::new(false),
-            warned: Cell::new(false),
+            stopped: Cell::new(false),
             fence,
         }
     }
@@ -103,37 +104,45 @@ impl Session {
     /// Where a newer host waits for that end, it is seen to the last of it here.
     pub(crate) fn run(self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> Ended {
         let mut end = self.serve(source, hurry);
-        let hurry = || hurry() || self.fence.is_down();
+        let hurried = || hurry() || self.fence.is_down();
         let awaits_answers = self.outbox.has_answers() || !self.files.are_idle();
         if self.is_dismissed() {
             end = End::Fenced;
             self.answer_as_fenced();
         }
-        let mut is_over = self.end_all();
+        let processes_are_gone = self.end_all();
         // (What processes have written is nobody's concern any more.)
         if end == End::Closed && awaits_answers {
-            self.files.finish(&self.outbox, &hurry);
-            self.outbox.drain(PATIENCE, &hurry);
+            self.files.finish(&self.outbox, &hurried);
+            self.outbox.drain(PATIENCE, &hurried);
         }
         self.files.stop();
         self.answer_as_fenced();
-        is_over = is_over && self.fence.gate().wait_empty(Duration::ZERO);
-        if !is_over && self.fence.is_down() {
-            self.see_to_the_end(&|| false);
-            is_over = true;
+        self.stopped.set(true);
+        if let Some(member) = self.member.get() {
+            // Until the opposite is shown.
+            member.stay();
+            if processes_are_gone && self.fence.gate().finish(Duration::ZERO) {
+                member.may_leave();
+            } else if self.fence.is_down() {
+                self.see_to_the_end(hurry);
+            } else {
+                // (Nobody waits for that yet.)
+                return Ended { end, lingering: Some(self) };
+            }
         }
-        let lingering = (self.member.get().is_some() && !is_over).then_some(self);
-        Ended { end, lingering }
+        Ended { end, lingering: None }
     }
 
     /// Waits until nothing of it has an effect any more, however long that takes.
     pub(super) fn see_to_the_end(&self, hurry: &dyn Fn() -> bool) {
+        let mut since = Some(Instant::now());
         while !hurry() {
-            let processes_are_gone = self.end_all();
-            if self.fence.gate().wait_empty(GLANCE) && processes_are_gone {
+            if self.end_all() && self.fence.gate().finish(GLANCE) {
+                self.member.get().into_iter().for_each(Member::may_leave);
                 return;
             }
-            if self.fence.is_down() && !self.warned.replace(true) {
+            if self.fence.is_down() && since.take_if(|since| since.elapsed() >= ENDING).is_some() {
                 log::warn("a fenced host's effects do not end", &[("connection", &self.number)]);
             }
         }
@@ -308,12 +317,7 @@ impl Session {
         }
     }
 
-    fn initialize(
-        &self,
-        params: InitializeParams,
-        responder: Responder,
-        hurry: &dyn Fn() -> bool,
-    ) {
+    fn initialize(&self, params: InitializeParams, responder: Responder, hurry: &dyn Fn() -> bool) {
         let joined = self.join(params.epoch, hurry);
         if self.unsettled.get() {
             // An answer, of whatever kind, would say that nothing of the older host is left.
@@ -445,8 +449,11 @@ impl Session {
 /// Whatever it has started ends with it, also when a fault has ended the thread.
 impl Drop for Session {
     fn drop(&mut self) {
-        self.end_all();
-        self.files.stop();
+        if !self.stopped.get() {
+            self.end_all();
+            self.files.stop();
+            self.member.get().into_iter().for_each(Member::stay);
+        }
     }
 }
 

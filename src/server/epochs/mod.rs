@@ -11,7 +11,7 @@ mod order;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,15 @@ impl fmt::Debug for Epochs {
     }
 }
 
+/// Who is at the far end of a connection.
+pub(crate) trait Host: Send + Sync {
+    /// Wakes the connection's thread out of its wait for a message.
+    fn wake(&self);
+
+    /// Whether nobody is there any more.
+    fn is_gone(&self) -> bool;
+}
+
 /// What stands between a connection and its effects.
 pub(crate) struct Fence {
     /// The connection.
@@ -66,7 +75,7 @@ pub(crate) struct Fence {
     /// The epoch that has taken over; 0 as long as none has.
     current: AtomicU64,
     gate: Arc<Gate>,
-    wake: Box<dyn Fn() + Send + Sync>,
+    host: Box<dyn Host>,
 }
 
 /// How a connection has come through the wait for older ones.
@@ -107,15 +116,15 @@ impl Epochs {
 }
 
 impl Fence {
-    /// Of a connection. `wake` wakes its thread out of its wait for a message.
-    pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+    /// Of a connection to that host.
+    pub(crate) fn new(host: impl Host + 'static) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Arc::new(Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             epoch: OnceLock::new(),
             current: AtomicU64::new(0),
             gate: Arc::default(),
-            wake: Box::new(wake),
+            host: Box::new(host),
         })
     }
 
@@ -149,7 +158,7 @@ impl Fence {
         // In this order: what fails because the gate is closed is answered as fenced.
         self.current.fetch_max(current, Ordering::AcqRel);
         self.gate.close();
-        (self.wake)();
+        self.host.wake();
     }
 }
 
@@ -159,6 +168,7 @@ pub(crate) struct Member {
     epochs: Arc<Epochs>,
     fence: Arc<Fence>,
     epoch: u64,
+    stays: AtomicBool,
 }
 
 impl Member {
@@ -195,14 +205,31 @@ impl Member {
                     fence.lower(current);
                     return Ok(None);
                 }
-                Arrival::Waits if hurry() || since.elapsed() >= PATIENCE => {
+                Arrival::Waits
+                    if hurry() || fence.host.is_gone() || since.elapsed() >= PATIENCE =>
+                {
                     let message = "another host's epoch is still being written to the epoch file";
                     return Err(Error::new(ErrorKind::Internal, message));
                 }
                 Arrival::Waits => state = epochs.wait(state),
             }
         }
-        Ok(Some(Self { epochs: Arc::clone(epochs), fence: Arc::clone(fence), epoch }))
+        Ok(Some(Self {
+            epochs: Arc::clone(epochs),
+            fence: Arc::clone(fence),
+            epoch,
+            stays: AtomicBool::new(false),
+        }))
+    }
+
+    /// Something of it may still have an effect: even when this is dropped, it has not left.
+    pub(crate) fn stay(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+
+    /// Nothing of it has an effect any more.
+    pub(crate) fn may_leave(&self) {
+        self.stays.store(false, Ordering::Relaxed);
     }
 
     /// Waits until nothing of an older epoch has an effect any more.
@@ -225,7 +252,7 @@ impl Member {
             }
             state = self.epochs.wait(state);
             drop(state);
-            if hurry() {
+            if hurry() || self.fence.host.is_gone() {
                 return Settled::Gone;
             }
             state = lock(&self.epochs.state);
@@ -235,6 +262,9 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
+        if *self.stays.get_mut() {
+            return;
+        }
         let mut state = lock(&self.epochs.state);
         state.order.left(self.fence.number);
         let fence = state.fences.remove(&self.fence.number);
@@ -264,7 +294,8 @@ impl Epochs {
             Ok(()) => {
                 state.enter(fence, epoch);
                 let numbers = state.order.raised(fence.number, epoch);
-                fenced.extend(numbers.iter().filter_map(|number| state.fences.get(number).cloned()));
+                fenced
+                    .extend(numbers.iter().filter_map(|number| state.fences.get(number).cloned()));
             }
             Err(_) => state.order.not_raised(),
         }

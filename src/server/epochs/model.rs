@@ -57,6 +57,10 @@ enum Taken {
     Over,
 }
 
+/// Who comes while the old host works: two of one epoch and a newer one; a newer one and one that
+/// comes too late. (All at once take ten times as long and show nothing more.)
+const SCENES: [&[usize]; 2] = [&[1, 2, 3], &[1, 3, 4]];
+
 const OVER: u8 = 99;
 const ENDS: u8 = 10;
 
@@ -87,19 +91,23 @@ impl World {
     fn file(&mut self, fault: Fault) -> Taken {
         let gate = &mut self.connections[OLD].gate;
         self.file = match self.file {
-            0 | 2 => match gate.enter() || fault == Fault::ComesInThroughAClosedGate {
-                true => self.file + 1,
-                false => OVER,
-            },
-            1 | 4 => {
-                gate.leave();
-                if self.file == 1 { 2 } else { OVER }
+            0 if gate.enter() => 1,
+            1 => {
+                gate.step_out();
+                2
             }
-            3 => {
+            2 if gate.come_in() => 3,
+            2 if fault == Fault::ComesInThroughAClosedGate => 5,
+            3 | 5 => {
                 self.effect(OLD);
-                4
+                self.file + 1
             }
-            _ => return Taken::Over,
+            4 => {
+                gate.leave();
+                OVER
+            }
+            OVER => return Taken::Over,
+            _ => OVER,
         };
         Taken::Yes
     }
@@ -129,7 +137,7 @@ impl World {
         let settled = self.order.is_settled(epoch);
         let order = &mut self.order;
         let me = &mut self.connections[number];
-        me.step = match me.step {
+        let next = match me.step {
             0 => match order.arrive(id, epoch) {
                 Arrival::Joined => 3,
                 Arrival::Raises => 1,
@@ -166,20 +174,17 @@ impl World {
                 self.effect(number);
                 ENDS
             }
-            ENDS if me.fenced || epoch == 3 => ENDS + 1,
-            // One that nobody fences lives on; for the old one somebody always does.
-            ENDS if number != OLD && self.everyone_has_arrived() => return Taken::Over,
-            ENDS => return Taken::Blocked,
+            // It is fenced, or its peer has gone before that.
+            ENDS => ENDS + 1,
             11 => {
                 me.ended = true;
-                me.gate.close();
                 12
             }
             12 if me.entries > 0 && fault != Fault::LeavesBeforeItsProcesses => {
                 return Taken::Blocked;
             }
             12 => 13,
-            13 if !me.gate.is_empty() && fault != Fault::LeavesBeforeItsFiles => {
+            13 if !me.gate.finish() && fault != Fault::LeavesBeforeItsFiles => {
                 return Taken::Blocked;
             }
             13 => {
@@ -188,27 +193,25 @@ impl World {
             }
             _ => return Taken::Over,
         };
+        self.connections[number].step = next;
         Taken::Yes
-    }
-
-    fn everyone_has_arrived(&self) -> bool {
-        self.connections.iter().all(|connection| connection.step >= 3)
     }
 }
 
-/// Goes through all orders; answers whether one of them breaks the promise, and how many states
-/// there are.
-fn explore(fault: Fault) -> (bool, usize) {
+/// Goes through all orders until one of them breaks the promise; answers whether one does, and how
+/// many states there were.
+fn explore(fault: Fault, hosts: &[usize]) -> (bool, usize) {
     let mut seen = HashSet::new();
     let mut left = vec![World::new()];
-    let mut violated = false;
     while let Some(world) = left.pop() {
         if !seen.insert(world.clone()) {
             continue;
         }
-        violated |= world.violated;
+        if world.violated {
+            return (true, seen.len());
+        }
         let (mut moved, mut all_over) = (false, true);
-        for actor in 0..7 {
+        for actor in hosts.iter().copied().chain([OLD, 5, 6]) {
             let mut next = world.clone();
             let taken = next.step(actor, fault);
             all_over &= taken == Taken::Over;
@@ -220,14 +223,16 @@ fn explore(fault: Fault) -> (bool, usize) {
         }
         assert!(moved || all_over || fault != Fault::None, "a schedule in which nobody can go on");
     }
-    (violated, seen.len())
+    (false, seen.len())
 }
 
 #[test]
 fn in_no_order_an_old_effect_follows_the_first_answer_of_a_newer_host() {
-    let (violated, states) = explore(Fault::None);
-    assert!(!violated);
-    assert!(states > 10_000, "only {states} states");
+    for hosts in SCENES {
+        let (violated, states) = explore(Fault::None, hosts);
+        assert!(!violated, "{hosts:?}");
+        assert!(states > 5_000, "only {states} states with {hosts:?}");
+    }
 }
 
 #[test]
@@ -239,6 +244,7 @@ fn the_model_finds_every_mistake_that_is_made_in_it() {
         Fault::ComesInThroughAClosedGate,
         Fault::SettlesForItsOwnRaiseOnly,
     ] {
-        assert!(explore(fault).0, "{fault:?} was not found");
+        let found = SCENES.iter().any(|hosts| explore(fault, hosts).0);
+        assert!(found, "{fault:?} was not found");
     }
 }
