@@ -21,6 +21,7 @@
 )]
 
 mod endings;
+mod epochs;
 mod fs;
 mod fuzz;
 mod hostile;
