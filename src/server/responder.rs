@@ -32,7 +32,8 @@ impl InFlight {
 
     /// Answers all with this error. Whoever has to answer one of them finds it answered.
     pub(super) fn answer_all(&self, error: &Error, outbox: &Outbox) {
-        for id in std::mem::take(&mut *lock(&self.ids)) {
+        let ids = std::mem::take(&mut *lock(&self.ids));
+        for id in ids {
             let id: Result<Box<RawValue>, _> = RawValue::from_string(id.into_string());
             if let Ok(id) = id {
                 let mut buffer = message(Vec::with_capacity(256));

@@ -325,8 +325,8 @@ impl Session {
         }
         if self.fence.is_down() {
             // What it has started before it had an epoch ends with it.
-            self.answer_as_fenced();
             self.end_all();
+            self.answer_as_fenced();
         }
         responder.send(&joined.map(|()| self.introduce(params)));
     }
