@@ -36,8 +36,14 @@ struct State<O> {
     next: u64,
     /// Groups whose leader has gone and whose members hold no output.
     remaining: Vec<Group>,
+    /// Groups that have been killed at the end, and may not be dead yet.
+    killed: Vec<Group>,
     ended: bool,
 }
+
+/// How long a group that has been killed may take to be dead. (Where nobody reaps what is orphaned,
+/// it never looks dead.)
+const DYING: Duration = Duration::from_millis(300);
 
 /// `None` between the reservation and the start.
 struct Entry<O>(Option<Arc<Mailbox<O>>>);
@@ -58,6 +64,7 @@ impl<O: Order> Registry<O> {
             live: HashMap::new(),
             next: 0,
             remaining: Vec::new(),
+            killed: Vec::new(),
             ended: false,
         };
         Arc::new(Self { kind, state: Mutex::new(state), changed: Condvar::new() })
@@ -110,6 +117,20 @@ impl<O: Order> Registry<O> {
         drop(state);
         mailboxes.iter().for_each(|mailbox| mailbox.end());
         kill(&remaining);
+        lock(&self.state).killed.extend(remaining);
+    }
+
+    /// Waits until those that have been killed are dead, or `timeout` has passed.
+    fn see_them_die(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        let mut killed = std::mem::take(&mut lock(&self.state).killed);
+        loop {
+            killed.retain(Group::is_alive);
+            if killed.is_empty() || Instant::now() >= deadline {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Ends everything and waits until it is gone, or `timeout` has passed. Answers how many
@@ -127,7 +148,10 @@ impl<O: Order> Registry<O> {
             let waited = self.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.entries.len()
+        let stuck = state.entries.len();
+        drop(state);
+        self.see_them_die(DYING.min(timeout));
+        stuck
     }
 }
 
@@ -178,7 +202,8 @@ impl Place<process::Order> {
         let mut state = lock(&self.registry.state);
         if state.ended {
             drop(state);
-            kill(&[group]);
+            kill(std::slice::from_ref(&group));
+            lock(&self.registry.state).killed.push(group);
             return;
         }
         // Those that have ended meanwhile make room, so that the list stays as long as what it

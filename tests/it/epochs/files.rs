@@ -215,36 +215,80 @@ fn a_write_that_is_stuck_before_it_has_a_place_is_not_waited_for_and_never_gets_
     assert_eq!(std::fs::read(&file).unwrap(), b"old");
 }
 
+/// A server whose first rename takes so long, an old host that waits for it, and what it replaces.
+fn stuck_in_a_rename(time: Duration) -> (Server, TempDir, Peer, String) {
+    let what = format!("delay_enter={}:when=1", time.as_micros());
+    let server = injected(Setup::new(), "rename,renameat,renameat2", &what).listen();
+    let dir = TempDir::new();
+    let file = dir.write("f", "old");
+    let mut old = server.connect_of(1);
+    let id = old.request("fs/writeFile", &content(&file, "new"));
+    await_held(server.pid());
+    assert_eq!(std::fs::read(&file).unwrap(), b"old");
+    (server, dir, old, id)
+}
+
+#[track_caller]
+fn assert_waited_for(server: &Server, dir: &TempDir, time: Duration) {
+    let mut new = [server.connect_of(2), server.connect_of(2)];
+    let since = Instant::now();
+    for new in &mut new {
+        new.ping();
+        assert_eq!(std::fs::read(dir.join("f")).unwrap(), b"new", "it lands after the answer");
+    }
+    assert!(since.elapsed() > time, "it was not held: {:?}", since.elapsed());
+}
+
 /// What would be seen is waited for: it is there before the answer, and not after it.
 #[test]
 fn a_rename_that_is_stuck_is_waited_for() {
     if lacks_strace("a_rename_that_is_stuck_is_waited_for") {
         return;
     }
-    // (Longer than the ends of connections wait for anything else.)
-    for gone in [false, true] {
-        let setup =
-            injected(Setup::new(), "rename,renameat,renameat2", "delay_enter=4500000:when=1");
-        let server = setup.listen();
-        let dir = TempDir::new();
-        let file = dir.write("f", "old");
-        let mut old = server.connect_of(1);
-        let id = old.request("fs/writeFile", &content(&file, "new"));
-        await_held(server.pid());
-        assert_eq!(std::fs::read(&file).unwrap(), b"old");
-        if gone {
-            old.hang_up();
-        }
-        let mut new = [server.connect_of(2), server.connect_of(2)];
-        let since = Instant::now();
-        for new in &mut new {
-            new.ping();
-            assert_eq!(std::fs::read(&file).unwrap(), b"new", "it lands after the answer");
-        }
-        assert!(since.elapsed() > Duration::from_secs(3), "it was not held: {:?}", since.elapsed());
-        if !gone {
-            old.answer(&id).ok();
-            assert_fenced(&mut old);
-        }
+    // Longer than the end of a connection waits for anything else.
+    let (server, dir, mut old, id) = stuck_in_a_rename(Duration::from_millis(4500));
+    assert_waited_for(&server, &dir, Duration::from_secs(3));
+    // It has had its effect, or it was given up: either is the truth.
+    if let Err(error) = old.answer(&id) {
+        assert_stale(&error, 1, 2);
     }
+    assert_fenced(&mut old);
+}
+
+/// Its connection has ended, and nobody waits for its end any more.
+#[test]
+fn a_rename_of_a_host_that_has_gone_is_waited_for() {
+    if lacks_strace("a_rename_of_a_host_that_has_gone_is_waited_for") {
+        return;
+    }
+    let (server, dir, mut old, _) = stuck_in_a_rename(Duration::from_secs(7));
+    old.hang_up();
+    server.connect().pump(Duration::from_millis(4000));
+    assert_waited_for(&server, &dir, Duration::from_millis(1500));
+}
+
+/// The same before it has a place: it goes on, but nobody is to be surprised by it.
+#[test]
+fn a_write_of_a_host_that_has_gone_never_lands_after_the_first_answer() {
+    if lacks_strace("a_write_of_a_host_that_has_gone_never_lands_after_the_first_answer") {
+        return;
+    }
+    let setup = injected(Setup::new(), "fsync", "delay_enter=7000000:when=1");
+    let server = setup.listen();
+    let dir = TempDir::new();
+    let file = dir.write("f", "old");
+    let mut old = server.connect_of(1);
+    let mut params = content(&file, "new");
+    params["sync"] = json!(true);
+    old.request("fs/writeFile", &params);
+    await_held(server.pid());
+    old.hang_up();
+    server.connect().pump(Duration::from_millis(4000));
+    let since = Instant::now();
+    server.connect_of(2).ping();
+    assert!(since.elapsed() < Duration::from_millis(1500), "{:?}", since.elapsed());
+    let is_alone = || std::fs::read_dir(dir.path()).unwrap().count() == 1;
+    assert!(!is_alone(), "it is on its way");
+    eventually(DEADLINE, "what it has made is removed", is_alone);
+    assert_eq!(std::fs::read(&file).unwrap(), b"old");
 }
