@@ -1,6 +1,8 @@
 //! What one connection can ask for: each message is read into a type here and handed on. The
 //! thread that runs this never waits for a child, a disk or a name server.
 
+mod epoch;
+
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::epochs::{Fence, Member, Settled};
+use super::epochs::{Fence, Member};
 use super::files::Files;
 use super::live::Live;
 use super::net::Connections;
@@ -24,8 +26,8 @@ use crate::process::{self, Command, Order, Terms};
 use crate::protocol::lifted::{self, Carries, Lifted};
 use crate::protocol::rpc::{self, Message};
 use crate::protocol::{
-    AckParams, Base64, Empty, ExecParams, InitializeParams, InitializeResult, KillParams,
-    KillResult, ProcessId, ResizeParams, SignalName, SpawnParams, WriteParams, method,
+    AckParams, Base64, Empty, ExecParams, KillParams, KillResult, ProcessId, ResizeParams,
+    SignalName, SpawnParams, WriteParams, method,
 };
 use crate::sys::pty::Size;
 use crate::sys::signal;
@@ -36,8 +38,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of a connection waits for its processes to be gone.
 const ENDING: Duration = Duration::from_secs(3);
 
-/// How often a session that has ended looks whether its effects are over.
-const GLANCE: Duration = Duration::from_millis(100);
 /// What a host is told that something older keeps from being answered (1013: try again later).
 const UNSETTLED: End = End::Offence(1013, "something of an older host cannot be ended");
 
@@ -134,20 +134,6 @@ impl Session {
         Ended { end, lingering: None }
     }
 
-    /// Waits until nothing of it has an effect any more, however long that takes.
-    pub(super) fn see_to_the_end(&self, hurry: &dyn Fn() -> bool) {
-        let mut since = Some(Instant::now());
-        while !hurry() {
-            if self.end_all() && self.fence.gate().finish(GLANCE) {
-                self.member.get().into_iter().for_each(Member::may_leave);
-                return;
-            }
-            if self.fence.is_down() && since.take_if(|since| since.elapsed() >= ENDING).is_some() {
-                log::warn("a fenced host's effects do not end", &[("connection", &self.number)]);
-            }
-        }
-    }
-
     fn serve(&self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> End {
         if let Some(member) = self.member.get()
             && let Err(end) = self.settle(member, hurry)
@@ -196,28 +182,6 @@ impl Session {
         let mut buffer = message(Vec::with_capacity(256));
         rpc::write_error(&mut buffer, id, error);
         self.outbox.control(buffer);
-    }
-
-    /// Whether it has to leave because a newer host has taken over. Over stdio a stale host stays,
-    /// and hears so from every call.
-    fn is_dismissed(&self) -> bool {
-        self.fence.is_down() && !self.outbox.is_stdio()
-    }
-
-    fn answer_as_fenced(&self) {
-        if let Some(error) = self.fence.error() {
-            self.in_flight.answer_all(&error, &self.outbox);
-        }
-    }
-
-    /// Waits until nothing of an older host is left. Until then this one is answered nothing.
-    fn settle(&self, member: &Member, hurry: &dyn Fn() -> bool) -> Result<(), End> {
-        match member.settle(hurry) {
-            Settled::Yes => Ok(()),
-            Settled::Fenced => Err(End::Fenced),
-            Settled::Gone => Err(End::Lost("it has ended before older hosts were gone".to_owned())),
-            Settled::Never => Err(UNSETTLED),
-        }
     }
 
     fn receive(&self, text: &str, hurry: &dyn Fn() -> bool) {
@@ -306,59 +270,6 @@ impl Session {
             }
             _ => {}
         }
-    }
-
-    /// Why no request of this method is taken now.
-    fn refusal(&self, method: &str) -> Option<Error> {
-        let lacks_epoch = self.config.epochs.are_required() && self.fence.epoch().is_none();
-        match self.fence.error() {
-            None if lacks_epoch && method != method::INITIALIZE => Some(needs_epoch()),
-            error => error,
-        }
-    }
-
-    fn initialize(&self, params: InitializeParams, responder: Responder, hurry: &dyn Fn() -> bool) {
-        let joined = self.join(params.epoch, hurry);
-        if self.unsettled.get() {
-            // An answer, of whatever kind, would say that nothing of the older host is left.
-            return self.in_flight.forget_all();
-        }
-        if self.fence.is_down() {
-            // What it has started before it had an epoch ends with it.
-            self.end_all();
-            self.answer_as_fenced();
-        }
-        responder.send(&joined.map(|()| self.introduce(params)));
-    }
-
-    /// Takes the epoch that `initialize` brings.
-    fn join(&self, epoch: Option<u64>, hurry: &dyn Fn() -> bool) -> Result<()> {
-        match (epoch, self.fence.epoch()) {
-            (None, None) if self.config.epochs.are_required() => Err(needs_epoch()),
-            (Some(new), Some(own)) if new != own => Err(Error::params(format!(
-                "epoch: this connection has the epoch {own} already, and not {new}"
-            ))),
-            (None, _) | (Some(_), Some(_)) => Ok(()),
-            (Some(epoch), None) => {
-                let member = Member::arrive(&self.config.epochs, &self.fence, epoch, hurry)?;
-                // (Where there is none the fence is down.)
-                let Some(member) = member else { return Err(lost()) };
-                let member = self.member.get_or_init(|| member);
-                self.settle(member, hurry).map_err(|end| {
-                    self.unsettled.set(end == UNSETTLED);
-                    lost()
-                })
-            }
-        }
-    }
-
-    fn introduce(&self, params: InitializeParams) -> InitializeResult {
-        let name = params.client_name.unwrap_or_default();
-        let version = params.client_version.unwrap_or_default();
-        let fields: &[log::Field<'_>] =
-            &[("connection", &self.number), ("client", &name), ("version", &version)];
-        log::info("initialized", fields);
-        describe(&self.config, &self.environment, self.fence.epoch())
     }
 
     fn exec(&self, params: ExecParams, responder: Responder) {
@@ -518,14 +429,6 @@ fn number_of(signal: &SignalName) -> Result<i32> {
         SignalName::Number(number) => (signal::by_number(*number), number.to_string()),
     };
     number.ok_or_else(|| Error::params(format!("signal: there is no signal {shown}")))
-}
-
-fn needs_epoch() -> Error {
-    Error::params("epoch: missing; this server answers only hosts that give one (--require-epoch)")
-}
-
-fn lost() -> Error {
-    Error::new(ErrorKind::Internal, "the connection has ended before its epoch was settled")
 }
 
 fn unknown_process(id: &impl AsRef<str>) -> Error {
