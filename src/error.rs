@@ -14,7 +14,17 @@ pub struct Error {
     kind: ErrorKind,
     step: Option<StartStep>,
     size: Option<u64>,
+    epochs: Option<Epochs>,
     message: String,
+}
+
+/// What a fenced connection is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epochs {
+    /// The caller's own.
+    pub own: u64,
+    /// The server's, which is newer.
+    pub current: u64,
 }
 
 /// What a process could not do on its way to run a program: one errno, such as `ENOENT`, means
@@ -62,6 +72,9 @@ pub enum ErrorKind {
     StdinFull,
     /// A configured limit is reached.
     Limit,
+    /// Another host with a newer epoch has taken over; [`Error::epochs`] are both, where the server
+    /// has told them.
+    StaleEpoch,
     /// The server cannot be reached. Only a client has this.
     Unreachable,
     /// The server refused the connection (a wrong token, an origin, no such path). Only a client
@@ -79,6 +92,9 @@ pub enum ErrorKind {
 /// The number of errors that JSON-RPC has no number for.
 const SERVER_ERROR: i64 = -32_000;
 
+/// The code of a fenced connection's errors, and the reason of its close frame.
+pub(crate) const STALE_EPOCH: &str = "CELL_TA_EXEC_STALE_EPOCH";
+
 /// The one table between kinds and the wire: number, and `data.code` where there is one.
 const WIRE: &[(ErrorKind, i64, Option<&str>)] = &[
     (ErrorKind::Parse, -32_700, None),
@@ -95,6 +111,7 @@ const WIRE: &[(ErrorKind, i64, Option<&str>)] = &[
     (ErrorKind::NoShell, SERVER_ERROR, Some("CELL_TA_EXEC_NO_SHELL")),
     (ErrorKind::StdinFull, SERVER_ERROR, Some("CELL_TA_EXEC_STDIN_FULL")),
     (ErrorKind::Limit, SERVER_ERROR, Some("CELL_TA_EXEC_LIMIT")),
+    (ErrorKind::StaleEpoch, SERVER_ERROR, Some(STALE_EPOCH)),
 ];
 
 impl StartStep {
@@ -150,7 +167,7 @@ impl Error {
     /// A failure of that kind. The message is lower case, without a full stop, and names the
     /// thing and the reason.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, step: None, size: None, message: message.into() }
+        Self { kind, step: None, size: None, epochs: None, message: message.into() }
     }
 
     /// The same failure, at this step of a start.
@@ -161,6 +178,19 @@ impl Error {
     /// The same failure, about a file of this size.
     pub(crate) fn of_size(self, size: Option<u64>) -> Self {
         Self { size, ..self }
+    }
+
+    /// The same failure, with the epochs that it is about.
+    pub(crate) fn of_epochs(self, epochs: Option<Epochs>) -> Self {
+        Self { epochs, ..self }
+    }
+
+    /// A host with a newer epoch has taken over.
+    pub(crate) fn stale(own: u64, current: u64) -> Self {
+        let message = format!(
+            "another host has taken over this environment: its epoch {current} is newer than {own}"
+        );
+        Self::new(ErrorKind::StaleEpoch, message).of_epochs(Some(Epochs { own, current }))
     }
 
     /// What the operating system refused: `what` names the attempt and the thing.
@@ -199,6 +229,12 @@ impl Error {
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         self.size
+    }
+
+    /// The epochs that a `StaleEpoch` is about, where the server has told them.
+    #[must_use]
+    pub fn epochs(&self) -> Option<Epochs> {
+        self.epochs
     }
 
     /// The sentence for a person.

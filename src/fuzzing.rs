@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::environment::{LocalExecEnvironment, LocalOptions};
-use crate::server::{Config, Session};
+use crate::server::{Config, Fence, Host, Session};
 use crate::sys::poll::Waker;
 use crate::transport::http::{self, Access, Token};
 use crate::transport::stdio::LineSource;
@@ -17,6 +17,16 @@ use crate::transport::{Framing, Outbox, Patience};
 pub fn head(data: &[u8]) {
     let access = Access { token: Some(Token::new("token")), origins: vec!["null".to_owned()] };
     let _ = http::route(data, &access);
+}
+
+struct Nobody;
+
+impl Host for Nobody {
+    fn wake(&self) {}
+
+    fn is_gone(&self) -> bool {
+        false
+    }
 }
 
 /// A whole conversation, a message a line.
@@ -38,12 +48,15 @@ pub fn session(data: &[u8]) {
         max_message_bytes: 4096,
         max_processes: 4,
         max_connections: 1,
+        epochs: Arc::default(),
     };
     let stop = Arc::new(Waker::new().unwrap());
     let mut source = LineSource::new(reader.into(), stop, Patience::new(config.peer_timeout), 4096);
     let environment = LocalExecEnvironment::new(LocalOptions::default()).unwrap();
-    let session = Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone());
-    session.run(&mut source, &|| false);
+    let fence = Fence::new(Nobody);
+    let session =
+        Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone(), fence, None);
+    drop(session.run(&mut source, &|| false));
     outbox.stop();
     thread.join().unwrap();
     feeder.join().unwrap();

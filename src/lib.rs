@@ -21,6 +21,7 @@ mod error;
 mod fs;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod gate;
 mod guardian;
 mod log;
 mod mailbox;
@@ -36,4 +37,4 @@ mod transport;
 mod window;
 mod writes;
 
-pub use error::{Error, ErrorKind, Result, StartStep};
+pub use error::{Epochs, Error, ErrorKind, Result, StartStep};

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::fs;
 use crate::guardian::{self, Guardian, News, Side};
 use crate::log::{self, Format, Level};
-use crate::server::{Config, Server, serve_stdio};
+use crate::server::{Config, Epochs, Server, serve_stdio};
 use crate::supervision::Supervision;
 use crate::sys;
 use crate::sys::poll::Waker;
@@ -84,6 +84,12 @@ pub(super) struct ExecServer {
     /// most connections (1024)
     #[argh(option, default = "1024")]
     max_connections: usize,
+    /// file that keeps the highest epoch across restarts
+    #[argh(option)]
+    epoch_file: Option<PathBuf>,
+    /// answer only hosts that give an epoch
+    #[argh(switch)]
+    require_epoch: bool,
     /// off, error, warn, info or debug (info)
     #[argh(option, default = "Level::Info")]
     log_level: Level,
@@ -217,6 +223,7 @@ impl ExecServer {
             max_message_bytes: self.max_message_bytes,
             max_processes: self.max_processes,
             max_connections: self.max_connections,
+            epochs: Arc::new(Epochs::new(self.epoch_file.as_deref(), self.require_epoch)?),
         })
     }
 

@@ -105,7 +105,7 @@ fn refused<S: tungstenite::handshake::HandshakeRole>(
                 401 => "the token is missing or wrong; set TA_EXEC_TOKEN or give --token-file",
                 403 => "this client sends no origin, so something between it and the server does",
                 404 => "there is no execution environment at this path; it is usually /exec",
-                503 => "the server has as many connections as it may have",
+                503 => "it has as many connections as it may have, or cannot write its epoch file",
                 _ => "is this the address of a ta exec-server?",
             };
             let message = format!("{shown} refused the connection: {status} ({advice})");

@@ -135,12 +135,16 @@ impl Dispatch {
                 Event::End(end) => break end,
             }
         };
-        let error = lost(match &end {
-            End::Closed | End::Stopped => "the server closed it",
-            End::Lost(why) => why,
-            End::Silent => "the server was silent for too long",
-            End::Offence(_, why) => why,
-        });
+        let error = match &end {
+            End::Closed | End::Stopped => lost("the server closed it"),
+            End::Lost(why) => lost(why),
+            End::Silent => lost("the server was silent for too long"),
+            End::Offence(_, why) => lost(why),
+            End::Fenced => {
+                let message = "another host with a newer epoch has taken over this environment";
+                Error::new(ErrorKind::StaleEpoch, message)
+            }
+        };
         let mut state = lock(&self.state);
         state.ended = Some(error.clone());
         let pending = std::mem::take(&mut state.pending);

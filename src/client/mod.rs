@@ -74,6 +74,7 @@ impl ExecClient {
     /// Those of [`ExecClient::call`].
     pub fn initialize(&self) -> Result<InitializeResult> {
         let params = InitializeParams {
+            epoch: None,
             client_name: Some(env!("CARGO_PKG_NAME").to_owned()),
             client_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         };

@@ -239,6 +239,7 @@ mod tests {
                 max_message_bytes: 1 << 20,
                 max_processes: 4,
                 max_connections: 4,
+                epochs: Arc::default(),
             };
             let local = LocalExecEnvironment::new(LocalOptions::default()).unwrap();
             let server = Server::bind("127.0.0.1", 0, config, local).unwrap();

@@ -15,7 +15,8 @@ pub(crate) use pids::{parent, proc_is_usable};
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 
@@ -29,6 +30,10 @@ const GONE: Duration = Duration::from_millis(100);
 /// How long they are hunted for: a fork bomb leaves little of a processor to whoever ends it. What
 /// is not gone by then is stuck in the kernel.
 const HUNT: Duration = Duration::from_secs(10);
+
+/// How long the members of a killed group may take to be gone. (What is orphaned and reaped by nobody
+/// is never gone.)
+const DYING: Duration = Duration::from_millis(300);
 
 /// All that has come of one connection.
 #[derive(Debug)]
@@ -70,7 +75,19 @@ impl Scope {
         if let Some(Some(cgroup)) = self.cgroup.get() {
             cgroup.kill();
         }
-        hunt::end(self.pattern, leaders, timeout)
+        let left = hunt::end(self.pattern, leaders, timeout);
+        see_off(leaders, timeout.min(DYING));
+        left
+    }
+}
+
+/// Waits for the members of these groups, who have been killed and may bear no mark.
+fn see_off(groups: &[Arc<Group>], timeout: Duration) {
+    let deadline = Instant::now() + timeout;
+    for group in groups {
+        while group.is_alive() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

@@ -5,12 +5,18 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::fs::{Stat, fstat};
 
 use super::Place;
 use super::stat::Identity;
+use crate::gate;
 use crate::sync::lock;
+
+/// How often who waits looks whether a newer host has taken over: it is not to wait for one whose
+/// file system hangs.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// What is claimed, for the whole program: connections share the files. (Whoever writes without
 /// this program is not kept out: no lock on Linux could do that.)
@@ -40,7 +46,7 @@ pub(super) struct Claim(Claimed);
 impl Claim {
     /// Of whatever stands at a place.
     pub(super) fn of_name(place: &Place) -> io::Result<Self> {
-        Claimed::name(place).map(Self::take)
+        Claimed::name(place).and_then(Self::take)
     }
 
     /// Of two places at once, which may be one.
@@ -49,22 +55,24 @@ impl Claim {
         // In one order, or two that claim the same two could wait for each other.
         let (first, second) = if one <= other { (one, other) } else { (other, one) };
         let second = (first != second).then_some(second);
-        Ok((Self::take(first), second.map(Self::take)))
+        Ok((Self::take(first)?, second.map(Self::take).transpose()?))
     }
 
     /// Of a file's content, which may have several names.
-    pub(super) fn of_content(stat: &Stat) -> Self {
+    pub(super) fn of_content(stat: &Stat) -> io::Result<Self> {
         let Identity { device, inode, .. } = Identity::of(stat);
         Self::take(Claimed::Content { device, inode })
     }
 
-    fn take(wanted: Claimed) -> Self {
+    fn take(wanted: Claimed) -> io::Result<Self> {
         let mut claimed = lock(&CLAIMED);
         while !claimed.insert(wanted.clone()) {
+            gate::is_open()?;
             // The condition variable hands the lock back while it waits.
-            claimed = RELEASED.wait(claimed).unwrap_or_else(PoisonError::into_inner);
+            let waited = RELEASED.wait_timeout(claimed, GLANCE);
+            claimed = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        Self(wanted)
+        Ok(Self(wanted))
     }
 }
 

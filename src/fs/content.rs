@@ -5,15 +5,21 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::gate;
+
 /// How much is written before it is told that something goes on.
 const PIECE: u64 = 16 * 1024 * 1024;
 
 /// Changes while anything of this program's goes on with a file, however long that takes.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
-/// Tells that something goes on.
-pub(super) fn goes_on() {
+/// Tells that something goes on, and asks whether it may.
+///
+/// # Errors
+/// `ECANCELED` where a newer host has taken over.
+pub(super) fn goes_on() -> io::Result<()> {
     PROGRESS.fetch_add(1, Ordering::Relaxed);
+    gate::is_open()
 }
 
 /// A number that changes while something goes on.
@@ -52,7 +58,7 @@ impl Content<'_> {
             Self::Bytes(bytes) => {
                 for piece in bytes.chunks(usize::try_from(PIECE).unwrap_or(usize::MAX)) {
                     target.write_all(piece)?;
-                    goes_on();
+                    goes_on()?;
                 }
                 Ok(bytes.len() as u64)
             }
@@ -72,7 +78,7 @@ fn copy(from: &File, mut to: &File, most: u64) -> io::Result<u64> {
         // (The kernel copies by itself where it can.)
         let count = io::copy(&mut from.take(piece), &mut to)?;
         copied += count;
-        goes_on();
+        goes_on()?;
         if count < piece || copied == most {
             return Ok(copied);
         }

@@ -175,7 +175,7 @@ impl Trees {
     }
 
     fn entry(&mut self, name: OsString) -> Result<(), Refusal> {
-        goes_on();
+        goes_on()?;
         let place = |directory: BorrowedFd<'_>| -> io::Result<Place> {
             Ok(Place { directory: directory.try_clone_to_owned()?, name: name.clone() })
         };

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::Place;
 use super::claim::Claim;
-use super::content::Content;
+use super::content::{Content, goes_on};
 use super::place::kind;
 use super::replace::{give_mode, touch};
 use super::stat::mode;
@@ -50,7 +50,7 @@ pub(super) fn overwrite(
 /// overlay, opening it to write makes another file of it.
 fn claimed(place: &Place, terms: &Terms) -> Result<(Stat, Claim), Refusal> {
     let stat = place.stat()?.ok_or(Refusal::Again)?;
-    let claim = Claim::of_content(&stat);
+    let claim = Claim::of_content(&stat)?;
     let stat = place.stat()?.ok_or(Refusal::Again)?;
     if kind(&stat) != FileType::RegularFile {
         return Err(Refusal::Again);
@@ -147,6 +147,7 @@ pub(super) fn feed(place: &Place, bytes: &[u8], terms: &Terms) -> Result<Written
     let mut left = bytes;
     while !left.is_empty() {
         let taken = (bytes.len() - left.len()) as u64;
+        goes_on().map_err(|error| Refusal::Partly(error, taken))?;
         match file.write(left) {
             Ok(0) => return Err(Refusal::Partly(io::ErrorKind::WriteZero.into(), taken)),
             Ok(count) => left = left.get(count..).unwrap_or_default(),

@@ -22,10 +22,11 @@ mod write;
 pub(crate) use content::progress;
 pub(crate) use copy::copy;
 pub(crate) use directory::{list, make, realpath};
+pub(crate) use place::Place;
 pub(crate) use read::{Part, open};
 pub(crate) use remove::remove;
 pub(crate) use rename::rename;
-pub(crate) use staged::abandon_staged;
+pub(crate) use staged::{Staged, abandon_staged};
 pub(crate) use stat::{devices, stat};
 pub(crate) use write::{Terms, append, write};
 
@@ -35,7 +36,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::error::Error;
-use place::Place;
 
 /// A path without slashes at its end, so that its last component stands for itself also if it is
 /// a symbolic link.

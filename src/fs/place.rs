@@ -23,9 +23,9 @@ const PASS: OFlags = OFlags::RDONLY;
 
 /// Where something stands, or will stand. The directory stays the same one whatever becomes of
 /// its path meanwhile.
-pub(super) struct Place {
-    pub(super) directory: OwnedFd,
-    pub(super) name: OsString,
+pub(crate) struct Place {
+    pub(crate) directory: OwnedFd,
+    pub(crate) name: OsString,
 }
 
 impl Place {
@@ -50,7 +50,7 @@ impl Place {
     ///
     /// # Errors
     /// `ELOOP`, and those of [`Place::of`].
-    pub(super) fn following(path: &Path) -> io::Result<Self> {
+    pub(crate) fn following(path: &Path) -> io::Result<Self> {
         let mut place = Self::of(path)?;
         let mut meant = None;
         for _ in 0..MOST_LINKS {

@@ -144,6 +144,10 @@ impl<'a> Removal<'a> {
     fn run(mut self, name: &OsStr) -> Result<()> {
         self.directory(name, 0);
         while let Some(task) = self.tasks.last_mut() {
+            if let Err(error) = goes_on() {
+                self.fail(&error, self.top);
+                break;
+            }
             match task.left.pop() {
                 Some((name, kind)) => self.entry(OsStr::from_bytes(&name), kind),
                 None => {
@@ -158,7 +162,6 @@ impl<'a> Removal<'a> {
     }
 
     fn entry(&mut self, name: &OsStr, kind: FileType) {
-        goes_on();
         if kind == FileType::Directory {
             return self.directory(name, 0);
         }

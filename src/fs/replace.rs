@@ -21,6 +21,7 @@ use super::staged::Staged;
 use super::stat::{Identity, mode};
 use super::write::{Refusal, Terms, Written, check_version, written};
 use super::{Place, in_place};
+use crate::gate;
 
 /// What the new file is like.
 #[derive(Clone, Copy)]
@@ -54,11 +55,14 @@ pub(super) fn replace(
         }
         Err(error) => return Err(error.into()),
     };
-    let size = content.fill(&staged.file)?;
-    if terms.sync {
-        // The long part of it, before anybody is kept out.
-        fsync(&staged.file)?;
-    }
+    // The long part of it, before anybody is kept out, and while nobody sees any of it.
+    let size = gate::outside(|| {
+        let size = content.fill(&staged.file)?;
+        if terms.sync {
+            fsync(&staged.file)?;
+        }
+        Ok(size)
+    })?;
     let claim = Claim::of_name(place)?;
     if !prepare(place, new, terms, &staged.file)? {
         drop(staged);

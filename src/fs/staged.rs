@@ -66,7 +66,7 @@ fn name(number: usize) -> String {
 }
 
 /// A file that has no place yet; removed unless it gets one.
-pub(super) struct Staged<'a> {
+pub(crate) struct Staged<'a> {
     directory: &'a OwnedFd,
     name: String,
     pub(super) file: File,
@@ -80,7 +80,7 @@ impl<'a> Staged<'a> {
     ///
     /// # Errors
     /// Those of open(2).
-    pub(super) fn new(directory: &'a OwnedFd, mode: Mode) -> io::Result<Self> {
+    pub(crate) fn new(directory: &'a OwnedFd, mode: Mode) -> io::Result<Self> {
         let was_left = |number| was_left(directory, OsStr::new(&name(number)));
         if (0..LOOKED_AT).any(was_left) {
             sweep(directory);
@@ -119,11 +119,16 @@ impl<'a> Staged<'a> {
         Ok(is_there.then_some(file))
     }
 
+    /// What is written into it.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Gives it its place. What stood there is gone, unless `only_new`.
     ///
     /// # Errors
     /// `EEXIST`, and those of rename(2).
-    pub(super) fn place(&mut self, name: &OsStr, only_new: bool) -> Result<(), Errno> {
+    pub(crate) fn place(&mut self, name: &OsStr, only_new: bool) -> Result<(), Errno> {
         if only_new {
             rename_new(self.directory, &self.name, name)?;
         } else {

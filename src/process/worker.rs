@@ -46,6 +46,12 @@ fn run(
     mailbox: &Arc<Mailbox>,
     mut sink: impl Sink,
 ) {
+    // Whoever ends all waits for this thread, so that nothing starts once that wait is over.
+    if mailbox.has_ended() {
+        mailbox.close();
+        let message = format!("the connection has ended before {:?} was started", command.name);
+        return sink.failed(Error::new(ErrorKind::Internal, message));
+    }
     match Worker::new(&command, terms, branch, mailbox) {
         Ok(mut worker) => {
             sink.started(&worker.group);
@@ -98,9 +104,6 @@ impl<'a> Worker<'a> {
         mailbox: &'a Arc<Mailbox>,
     ) -> Result<Self, Error> {
         let start = Instant::now();
-        if mailbox.has_ended() {
-            return Err(Error::new(ErrorKind::Internal, "the connection is lost"));
-        }
         let Started { spawned, stdin, outputs } = command.start(&branch)?;
         let group = Arc::new(Group::new(spawned.pid, spawned.pidfd));
         if group.leader().is_none() {

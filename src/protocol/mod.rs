@@ -37,6 +37,8 @@ pub use session::{Empty, InitializeParams, InitializeResult};
 
 /// The version that `initialize` answers.
 pub const PROTOCOL_VERSION: u32 = 1;
+/// The largest epoch: the largest integer that every JSON reader keeps whole (2^53 - 1).
+pub const MAX_EPOCH: u64 = (1 << 53) - 1;
 /// Output of a process and data of a connection come in chunks of at most this many bytes.
 pub const MAX_CHUNK: usize = 64 * 1024;
 /// The most bytes of `process/write` that may wait for one process, and of `net/write` for one

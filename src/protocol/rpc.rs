@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::error::{Error, ErrorKind, StartStep};
+use crate::error::{Epochs, Error, ErrorKind, StartStep};
 
 /// One message as it came.
 #[derive(Debug)]
@@ -189,6 +189,10 @@ struct WireData<'a> {
     step: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    epoch: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    current: Option<u64>,
 }
 
 /// Reads an error object.
@@ -199,7 +203,12 @@ pub(crate) fn error_of(raw: &RawValue) -> Error {
             let step = error.data.as_ref().and_then(|data| data.step.as_deref());
             Error::new(ErrorKind::from_wire(error.code, code), error.message)
                 .at(step.and_then(StartStep::from_wire))
-                .of_size(error.data.and_then(|data| data.size))
+                .of_size(error.data.as_ref().and_then(|data| data.size))
+                .of_epochs(
+                    error
+                        .data
+                        .and_then(|data| Some(Epochs { own: data.epoch?, current: data.current? })),
+                )
         }
         Err(_) => Error::new(ErrorKind::Other(0, None), raw.get()),
     }
@@ -235,7 +244,9 @@ pub(crate) fn write_error_object(buffer: &mut Vec<u8>, error: &Error) {
     let (code, name) = error.kind().wire();
     let step = error.step().map(|step| Cow::Borrowed(step.wire()));
     let size = error.size();
-    let data = name.map(|name| WireData { code: Some(Cow::Borrowed(name)), step, size });
+    let (epoch, current) = error.epochs().map(|epochs| (epochs.own, epochs.current)).unzip();
+    let data =
+        name.map(|name| WireData { code: Some(Cow::Borrowed(name)), step, size, epoch, current });
     let message = Cow::Borrowed(cut(error.message()));
     write_json(buffer, &WireError { code, message, data });
 }

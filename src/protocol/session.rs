@@ -1,6 +1,9 @@
 //! `initialize` and `ping`.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::MAX_EPOCH;
 
 /// A params or result object with nothing in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +19,20 @@ pub struct InitializeParams {
     /// Its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_version: Option<String>,
+    /// Its epoch, at most [`MAX_EPOCH`](super::MAX_EPOCH).
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "epoch")]
+    pub epoch: Option<u64>,
+}
+
+fn epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let epoch = Option::<u64>::deserialize(deserializer)?;
+    match epoch {
+        Some(epoch) if epoch > MAX_EPOCH => {
+            let wanted = format!("integer `{epoch}` is larger than {MAX_EPOCH}");
+            Err(D::Error::custom(wanted))
+        }
+        epoch => Ok(epoch),
+    }
 }
 
 /// What the environment says of itself.

@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 use tungstenite::protocol::Role;
 
 use super::Config;
+use super::epochs::{Fence, Host, Member};
 use super::listener::Opened;
-use super::session::Session;
+use super::session::{Ended, Session};
 use crate::environment::LocalExecEnvironment;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, STALE_EPOCH};
 use crate::log;
 use crate::sys;
 use crate::sys::poll::{Interest, Waker, wait_for};
 use crate::transport::http::{self, Route};
 use crate::transport::stdio::LineSource;
-use crate::transport::{End, Framing, Outbox, Patience, SharedSocket, ws};
+use crate::transport::{End, FENCED, Framing, Outbox, Patience, SharedSocket, ws};
 
 /// How long the last frame may take to be written.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -44,11 +45,13 @@ impl Connection {
             }
         };
         let route = match route {
-            Route::Upgrade { .. } if !self.opened.admit(self.config.max_connections) => {
+            Route::Upgrade { epoch, .. } if !self.opened.admit(self.most_connections(epoch)) => {
                 http::too_many_connections()
             }
             route => route,
         };
+        let fence = Fence::new(Far(Arc::clone(socket)));
+        let (route, member) = self.enter(route, &fence);
         match route {
             Route::Answer { response, status } => {
                 let level = if status == 200 { log::Level::Debug } else { log::Level::Info };
@@ -58,20 +61,45 @@ impl Connection {
                     linger(socket);
                 }
             }
-            Route::Upgrade { response } => {
-                if let Err(error) = self.converse(socket, &response, rest) {
+            Route::Upgrade { response, .. } => {
+                if let Err(error) = self.converse(socket, &response, rest, fence, member) {
                     log::info("connection failed", &[("peer", &self.peer), ("why", &error)]);
                 }
             }
         }
     }
 
-    fn converse(&self, socket: &Arc<TcpStream>, response: &str, rest: Vec<u8>) -> io::Result<()> {
+    /// An older host's connections do not keep out the one that is to end them.
+    fn most_connections(&self, epoch: Option<u64>) -> usize {
+        let takes_over = epoch.is_some_and(|epoch| self.config.epochs.would_raise(epoch));
+        if takes_over { usize::MAX } else { self.config.max_connections }
+    }
+
+    /// Takes note of the epoch that the URL gives. (A stale host is let in: a program that cannot
+    /// read why an upgrade is refused can read a close code.)
+    fn enter(&self, route: Route, fence: &Arc<Fence>) -> (Route, Option<Member>) {
+        let Route::Upgrade { epoch: Some(epoch), .. } = route else { return (route, None) };
+        let hurry = || self.opened.connections.is_stopping();
+        match Member::arrive(&self.config.epochs, fence, epoch, &hurry) {
+            Ok(member) => (route, member),
+            Err(error) => (http::refused_epoch(error.message()), None),
+        }
+    }
+
+    fn converse(
+        &self,
+        socket: &Arc<TcpStream>,
+        response: &str,
+        rest: Vec<u8>,
+        fence: Arc<Fence>,
+        member: Option<Member>,
+    ) -> io::Result<()> {
         socket.as_ref().write_all(response.as_bytes())?;
         let waken = Arc::clone(socket);
         let on_failure = move || drop(waken.shutdown(Shutdown::Both));
         let connections = Arc::clone(&self.opened.connections);
-        let is_ending = move || connections.is_stopping();
+        let behind = Arc::clone(&fence);
+        let is_ending = move || connections.is_stopping() || behind.is_down();
         let target = Box::new(SharedSocket(Arc::clone(socket)));
         let (outbox, writer) =
             Outbox::start(target, Framing::WebSocketServer, on_failure, is_ending)?;
@@ -79,12 +107,12 @@ impl Connection {
         let halves = ws::Halves::new(Arc::clone(socket), outbox.clone(), patience)?;
         let config = ws::config(ws::SERVER_READ_BUFFER, self.config.max_message_bytes);
         let mut source = ws::WsSource::new(halves, rest, Role::Server, config);
-        let session = Session::new(&self.config, &self.environment, outbox.clone());
+        let session = Session::new(&self.config, &self.environment, outbox.clone(), fence, member);
         let number = session.number();
         log::info("connected", &[("connection", &number), ("peer", &self.peer)]);
         let start = Instant::now();
         let hurry = || self.opened.connections.is_stopping();
-        let mut end = session.run(&mut source, &hurry);
+        let Ended { mut end, lingering } = session.run(&mut source, &hurry);
         if self.opened.connections.is_stopping() {
             end = End::Stopped;
         }
@@ -92,6 +120,7 @@ impl Connection {
             End::Closed | End::Lost(_) | End::Silent => None,
             End::Offence(code, reason) => Some(ws::close_frame(*code, reason)),
             End::Stopped => Some(ws::close_frame(1001, "the server stops")),
+            End::Fenced => Some(ws::close_frame(FENCED, STALE_EPOCH)),
         };
         let says_goodbye = close.is_some();
         match close {
@@ -101,6 +130,9 @@ impl Connection {
         // Whatever still waits to be written after this, the peer does not read.
         if outbox.flush(FAREWELL) && says_goodbye {
             linger(socket);
+            if end == End::Fenced {
+                linger_behind_the_fence(socket);
+            }
         }
         let _ = socket.shutdown(Shutdown::Both);
         let _ = writer.join();
@@ -109,7 +141,35 @@ impl Connection {
         let fields: &[log::Field<'_>] =
             &[("connection", &number), ("why", &why), ("durationMs", &duration)];
         log::info("disconnected", fields);
+        if let Some(session) = lingering {
+            session.see_to_the_end(&|| self.opened.connections.is_stopping());
+        }
         Ok(())
+    }
+}
+
+/// The host at the far end of a socket.
+struct Far(Arc<TcpStream>);
+
+impl Host for Far {
+    fn wake(&self) {
+        let _ = self.0.shutdown(Shutdown::Read);
+    }
+
+    fn is_gone(&self) -> bool {
+        is_ready(self.0.as_fd(), Interest::PeerGone)
+    }
+}
+
+/// The host at the far end of stdin: the only one of its server, so that nobody else's epoch wakes
+/// it, and it waits for nobody.
+struct Only;
+
+impl Host for Only {
+    fn wake(&self) {}
+
+    fn is_gone(&self) -> bool {
+        false
     }
 }
 
@@ -120,6 +180,7 @@ fn describe(end: &End) -> String {
         End::Silent => "the peer was silent for too long".to_owned(),
         End::Offence(code, reason) => format!("{reason} ({code})"),
         End::Stopped => "the server stops".to_owned(),
+        End::Fenced => "another host with a newer epoch has taken over".to_owned(),
     }
 }
 
@@ -152,6 +213,20 @@ fn linger(socket: &TcpStream) {
     }
 }
 
+/// The same where the receiving side has been shut: what comes is still taken in by the kernel, and
+/// a read that finds nothing does not tell whether the peer has closed.
+fn linger_behind_the_fence(mut socket: &TcpStream) {
+    const GLANCE: Duration = Duration::from_millis(10);
+    let deadline = Instant::now() + FAREWELL;
+    let mut dropped = [0_u8; 16 * 1024];
+    // A socket that both sides have closed has no peer any more.
+    while Instant::now() < deadline && socket.peer_addr().is_ok() {
+        if !matches!(socket.read(&mut dropped), Ok(1..)) {
+            std::thread::sleep(GLANCE);
+        }
+    }
+}
+
 /// Serves one peer on stdin and stdout until stdin ends or `stop` is woken.
 ///
 /// # Errors
@@ -178,9 +253,13 @@ pub(crate) fn serve_stdio(
         .map_err(what("stdout"))?;
     let patience = Patience::new(config.peer_timeout);
     let mut source = LineSource::new(input, Arc::clone(stop), patience, config.max_message_bytes);
-    let session = Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone());
+    let fence = Fence::new(Only);
+    let session =
+        Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone(), fence, None);
     let stopped = Arc::clone(stop);
-    let end = session.run(&mut source, &|| is_ready(stopped.as_fd(), Interest::Read));
+    let Ended { end, lingering } =
+        session.run(&mut source, &|| is_ready(stopped.as_fd(), Interest::Read));
+    drop(lingering);
     outbox.stop();
     // The process is about to exit; a peer that does not read cannot hold it up.
     outbox.flush(FAREWELL);

@@ -2,6 +2,7 @@
 //! them all when it is told to.
 
 mod connection;
+mod epochs;
 mod files;
 mod listener;
 mod live;
@@ -12,6 +13,9 @@ mod session;
 mod sink;
 
 pub(crate) use connection::serve_stdio;
+pub(crate) use epochs::Epochs;
+#[cfg(fuzzing)]
+pub(crate) use epochs::{Fence, Host};
 pub(crate) use listener::Server;
 #[cfg(test)]
 pub(crate) use listener::Stopper;
@@ -19,6 +23,7 @@ pub(crate) use live::wait_for_none;
 #[cfg(fuzzing)]
 pub(crate) use session::Session;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::environment::LocalExecEnvironment;
@@ -39,10 +44,16 @@ pub(crate) struct Config {
     pub(crate) max_processes: usize,
     /// The most connections.
     pub(crate) max_connections: usize,
+    /// Who has taken over.
+    pub(crate) epochs: Arc<Epochs>,
 }
 
 /// What the environment is, for `initialize`.
-fn describe(config: &Config, environment: &LocalExecEnvironment) -> InitializeResult {
+fn describe(
+    config: &Config,
+    environment: &LocalExecEnvironment,
+    epoch: Option<u64>,
+) -> InitializeResult {
     let text = |path: std::ffi::OsString| path.to_string_lossy().into_owned();
     InitializeResult {
         protocol_version: PROTOCOL_VERSION,
@@ -56,8 +67,8 @@ fn describe(config: &Config, environment: &LocalExecEnvironment) -> InitializeRe
         arch: std::env::consts::ARCH.to_owned(),
         hostname: sys::host::hostname(),
         pid: std::process::id(),
-        epoch: None,
+        epoch,
         max_message_bytes: config.max_message_bytes,
-        features: ["process", "pty", "fs", "net"].map(str::to_owned).to_vec(),
+        features: ["process", "pty", "fs", "net", "epoch"].map(str::to_owned).to_vec(),
     }
 }

@@ -113,13 +113,14 @@ impl Connections {
         self.registry.begin_end();
     }
 
-    /// Waits until they are gone, or `timeout` has passed.
-    pub(super) fn wait_gone(&self, timeout: Duration) {
+    /// Waits until they are gone, or `timeout` has passed. Answers how many were not gone by then.
+    pub(super) fn wait_gone(&self, timeout: Duration) -> usize {
         let stuck = self.registry.wait_gone(timeout);
         if stuck > 0 {
             let fields: &[log::Field<'_>] = &[("connection", &self.number), ("count", &stuck)];
             log::warn("connections not gone", fields);
         }
+        stuck
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::epochs::Fence;
 use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc;
@@ -18,10 +19,40 @@ use crate::transport::{Lane, Outbox, message};
 const MOST_IN_FLIGHT: usize = 8192;
 
 /// The ids of a connection's requests in flight.
-#[derive(Clone, Default)]
-pub(super) struct InFlight(Arc<Mutex<HashSet<Box<str>>>>);
+#[derive(Clone)]
+pub(super) struct InFlight {
+    ids: Arc<Mutex<HashSet<Box<str>>>>,
+    fence: Arc<Fence>,
+}
 
 impl InFlight {
+    pub(super) fn new(fence: &Arc<Fence>) -> Self {
+        Self { ids: Arc::default(), fence: Arc::clone(fence) }
+    }
+
+    /// Answers all with this error. Whoever has to answer one of them finds it answered.
+    pub(super) fn answer_all(&self, error: &Error, outbox: &Outbox) {
+        let ids = std::mem::take(&mut *lock(&self.ids));
+        for id in ids {
+            let id: Result<Box<RawValue>, _> = RawValue::from_string(id.into_string());
+            if let Ok(id) = id {
+                let mut buffer = message(Vec::with_capacity(256));
+                rpc::write_error(&mut buffer, Some(&id), error);
+                outbox.control(buffer);
+            }
+        }
+    }
+
+    /// None is answered any more.
+    pub(super) fn forget_all(&self) {
+        lock(&self.ids).clear();
+    }
+
+    /// Takes the id out; `false` if it has been answered.
+    fn take(&self, id: &RawValue) -> bool {
+        lock(&self.ids).remove(id.get())
+    }
+
     /// Takes a request in.
     ///
     /// # Errors
@@ -32,7 +63,7 @@ impl InFlight {
         may_wait: bool,
         outbox: &Outbox,
     ) -> Result<Responder> {
-        let mut ids = lock(&self.0);
+        let mut ids = lock(&self.ids);
         if ids.contains(id.get()) {
             return Err(Error::new(
                 ErrorKind::InvalidRequest,
@@ -87,8 +118,9 @@ impl Responder {
     pub(super) fn finish(mut self, mut buffer: Vec<u8>, share: Box<dyn Send>) {
         if let Some(id) = self.id.take() {
             rpc::end_result(&mut buffer);
-            lock(&self.in_flight.0).remove(id.get());
-            self.outbox.bulk(buffer, share);
+            if self.in_flight.take(&id) {
+                self.outbox.bulk(buffer, share);
+            }
         }
     }
 
@@ -110,11 +142,17 @@ impl Responder {
     /// has read this.
     fn answer<T: Serialize>(&mut self, result: &Result<T>) -> Option<Vec<u8>> {
         let id = self.id.take()?;
-        lock(&self.in_flight.0).remove(id.get());
+        if !self.in_flight.take(&id) {
+            return None;
+        }
         let mut buffer = message(Vec::with_capacity(256));
         match result {
             Ok(result) => rpc::write_result(&mut buffer, &id, result),
-            Err(error) => rpc::write_error(&mut buffer, Some(&id), error),
+            Err(error) => {
+                // What fails behind the fence has failed because of that.
+                let fenced = self.in_flight.fence.error();
+                rpc::write_error(&mut buffer, Some(&id), fenced.as_ref().unwrap_or(error));
+            }
         }
         Some(buffer)
     }

@@ -1,13 +1,16 @@
 //! What one connection can ask for: each message is read into a type here and handed on. The
 //! thread that runs this never waits for a child, a disk or a name server.
 
+mod epoch;
+
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::epochs::{Fence, Member};
 use super::files::Files;
 use super::live::Live;
 use super::net::Connections;
@@ -24,8 +27,8 @@ use crate::process::{self, Command, Order, Terms};
 use crate::protocol::lifted::{self, Carries, Lifted};
 use crate::protocol::rpc::{self, Message};
 use crate::protocol::{
-    AckParams, Base64, Empty, ExecParams, InitializeParams, InitializeResult, KillParams,
-    KillResult, ProcessId, ResizeParams, SignalName, SpawnParams, WriteParams, method,
+    AckParams, Base64, Empty, ExecParams, KillParams, KillResult, ProcessId, ResizeParams,
+    SignalName, SpawnParams, WriteParams, method,
 };
 use crate::sys::pty::Size;
 use crate::sys::signal;
@@ -36,9 +39,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of a connection waits for its processes to be gone.
 const ENDING: Duration = Duration::from_secs(3);
 
+/// What a host is told that something older keeps from being answered (1013: try again later).
+const UNSETTLED: End = End::Offence(1013, "something of an older host cannot be ended");
+
 /// One connection's requests.
 pub(crate) struct Session {
     number: u64,
+    fence: Arc<Fence>,
+    /// Once it has an epoch, until nothing of it has an effect any more.
+    member: OnceCell<Member>,
+    /// Something of an older host is stuck: this one is never answered.
+    unsettled: Cell<bool>,
+    /// All has been done for its end that can be done at once.
+    stopped: Cell<bool>,
     config: Arc<Config>,
     environment: Arc<LocalExecEnvironment>,
     outbox: Outbox,
@@ -52,13 +65,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Of a connection that is behind `fence`, and has its epoch already if it is a `member`.
     pub(crate) fn new(
         config: &Arc<Config>,
         environment: &Arc<LocalExecEnvironment>,
         outbox: Outbox,
+        fence: Arc<Fence>,
+        member: Option<Member>,
     ) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = fence.number();
         let processes = Kind {
             most: config.max_processes,
             one: "process",
@@ -70,12 +85,16 @@ impl Session {
             connections: Connections::new(number, outbox.clone()),
             config: Arc::clone(config),
             environment: Arc::clone(environment),
-            files: Files::new(environment, config.max_message_bytes),
+            files: Files::new(environment, config.max_message_bytes, &fence),
             outbox,
-            in_flight: InFlight::default(),
+            in_flight: InFlight::new(&fence),
             registry: Registry::new(processes),
             scope: Scope::new(),
             _live: Live::new(),
+            member: member.map_or_else(OnceCell::new, OnceCell::from),
+            unsettled: Cell::new(false),
+            stopped: Cell::new(false),
+            fence,
         }
     }
 
@@ -86,22 +105,56 @@ impl Session {
 
     /// Serves until the connection ends, and ends all that it has started. What a peer has asked
     /// of files before it closed the connection is done, unless `hurry` says that there is no time.
-    pub(crate) fn run(self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> End {
-        let end = self.serve(source);
+    /// Where a newer host waits for that end, it is seen to the last of it here.
+    pub(crate) fn run(self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> Ended {
+        let mut end = self.serve(source, hurry);
+        let hurried = || hurry() || self.fence.is_down();
         let awaits_answers = self.outbox.has_answers() || !self.files.are_idle();
-        self.end_all();
+        if self.is_dismissed() {
+            end = End::Fenced;
+            self.answer_as_fenced();
+        }
+        let processes_are_gone = self.end_all();
         // (What processes have written is nobody's concern any more.)
         if end == End::Closed && awaits_answers {
-            self.files.finish(&self.outbox, hurry);
-            self.outbox.drain(PATIENCE, hurry);
+            self.files.finish(&self.outbox, &hurried);
+            self.outbox.drain(PATIENCE, &hurried);
         }
-        end
+        self.files.stop();
+        self.answer_as_fenced();
+        self.stopped.set(true);
+        if let Some(member) = self.member.get() {
+            // Until the opposite is shown.
+            member.stay();
+            if processes_are_gone && self.fence.gate().finish(Duration::ZERO) {
+                member.may_leave();
+            } else if self.fence.is_down() {
+                self.see_to_the_end(hurry);
+            } else {
+                // (Nobody waits for that yet.)
+                return Ended { end, lingering: Some(self) };
+            }
+        }
+        Ended { end, lingering: None }
     }
 
-    fn serve(&self, source: &mut dyn Source) -> End {
+    fn serve(&self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> End {
+        if let Some(member) = self.member.get()
+            && let Err(end) = self.settle(member, hurry)
+        {
+            return end;
+        }
         loop {
-            match source.next() {
-                Event::Message(text) => self.receive(text),
+            if self.is_dismissed() {
+                return End::Fenced;
+            }
+            let event = source.next();
+            // The fence may have come down meanwhile, and the socket still gives out what had come.
+            if self.is_dismissed() {
+                return End::Fenced;
+            }
+            match event {
+                Event::Message(text) => self.receive(text, hurry),
                 Event::TooLong => self.refuse(&Error::new(
                     ErrorKind::InvalidRequest,
                     format!(
@@ -113,6 +166,9 @@ impl Session {
                     self.refuse(&Error::new(ErrorKind::Parse, format!("not UTF-8: {why}")));
                 }
                 Event::End(end) => return end,
+            }
+            if self.unsettled.get() {
+                return UNSETTLED;
             }
             // A peer that sends and does not read is heard again when it has read.
             if !self.outbox.throttle(self.config.peer_timeout) {
@@ -132,27 +188,34 @@ impl Session {
         self.outbox.control(buffer);
     }
 
-    fn receive(&self, text: &str) {
+    fn receive(&self, text: &str, hurry: &dyn Fn() -> bool) {
         if let Some(lifted) = lifted::lift_params(text) {
             let Lifted { member, rest, bytes } = lifted;
             // Of another method's params it is whatever that makes of it.
             if let Ok(Message::Request { method, .. }) = &rpc::parse(&rest)
                 && lifted::member_of(method) == Some(member)
             {
-                return self.take(&rest, Some(bytes));
+                return self.take(&rest, Some(bytes), hurry);
             }
         }
-        self.take(text, None);
+        self.take(text, None, hurry);
     }
 
     /// Takes a message, and what was lifted out of it.
-    fn take(&self, text: &str, lifted: Option<Vec<u8>>) {
+    fn take(&self, text: &str, lifted: Option<Vec<u8>>, hurry: &dyn Fn() -> bool) {
         match rpc::parse(text) {
             Ok(Message::Request { id, method, params }) => {
+                if let Some(error) = self.refusal(&method) {
+                    return self.reject(Some(id), &error);
+                }
                 let may_wait = matches!(&*method, method::EXEC | method::SPAWN | method::WRITE)
                     || matches!(&*method, method::CONNECT | method::NET_WRITE)
                     || method.starts_with(method::FILES);
                 match self.in_flight.begin(id, may_wait, &self.outbox) {
+                    Ok(responder) if method == method::INITIALIZE => {
+                        let ask = Ask { params, lifted, responder };
+                        with(ask, |params, responder| self.initialize(params, responder, hurry));
+                    }
                     Ok(responder) => self.request(&method, Ask { params, lifted, responder }),
                     Err(error) => self.reject(Some(id), &error),
                 }
@@ -167,7 +230,6 @@ impl Session {
     fn request(&self, method: &str, ask: Ask<'_>) {
         let (net, files) = (&self.connections, &self.files);
         match method {
-            method::INITIALIZE => with(ask, |p, r| r.send(&Ok(self.initialize(p)))),
             method::PING => with(ask, |Empty {}, r| r.send(&Ok(Empty {}))),
             method::EXEC => with(ask, |p, r| self.exec(p, r)),
             method::SPAWN => with(ask, |p, r| self.spawn(p, r)),
@@ -212,15 +274,6 @@ impl Session {
             }
             _ => {}
         }
-    }
-
-    fn initialize(&self, params: InitializeParams) -> InitializeResult {
-        let name = params.client_name.unwrap_or_default();
-        let version = params.client_version.unwrap_or_default();
-        let fields: &[log::Field<'_>] =
-            &[("connection", &self.number), ("client", &name), ("version", &version)];
-        log::info("initialized", fields);
-        describe(&self.config, &self.environment)
     }
 
     fn exec(&self, params: ExecParams, responder: Responder) {
@@ -295,8 +348,8 @@ impl Session {
         }
     }
 
-    /// Ends its processes and connections.
-    fn end_all(&self) {
+    /// Ends its processes and connections. `false` where some are not gone.
+    fn end_all(&self) -> bool {
         let deadline = Instant::now() + ENDING;
         let left = || deadline.saturating_duration_since(Instant::now());
         self.connections.begin_end();
@@ -309,16 +362,30 @@ impl Session {
         if stuck > 0 {
             log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
         }
-        self.connections.wait_gone(left());
+        self.connections.wait_gone(left()) == 0 && stuck == 0
     }
 }
 
 /// Whatever it has started ends with it, also when a fault has ended the thread.
 impl Drop for Session {
     fn drop(&mut self) {
-        self.end_all();
+        if self.stopped.get() {
+            return;
+        }
+        let are_gone = self.end_all();
         self.files.stop();
+        if !are_gone || !self.fence.gate().finish(Duration::ZERO) {
+            self.member.get().into_iter().for_each(Member::stay);
+        }
     }
+}
+
+/// How a session has ended.
+pub(crate) struct Ended {
+    pub(crate) end: End,
+    /// Where something of it may still have an effect, and a newer host would have to wait for
+    /// that.
+    pub(crate) lingering: Option<Session>,
 }
 
 /// A request to be carried out.

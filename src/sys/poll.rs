@@ -36,6 +36,8 @@ pub(crate) enum Interest {
     Both,
     /// Nothing but a hang-up.
     HangUp,
+    /// The far end of a socket has finished sending, or hung up.
+    PeerGone,
 }
 
 /// A set of descriptors to wait for, built anew for each wait.
@@ -57,6 +59,10 @@ impl Poll {
             Interest::Write => libc::POLLOUT,
             Interest::Both => libc::POLLIN | libc::POLLOUT,
             Interest::HangUp => 0,
+            #[cfg(target_os = "linux")]
+            Interest::PeerGone => libc::POLLRDHUP,
+            #[cfg(not(target_os = "linux"))]
+            Interest::PeerGone => 0,
         };
         self.set.push(libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 });
         self.set.len() - 1

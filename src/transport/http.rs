@@ -7,6 +7,8 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use crate::protocol::MAX_EPOCH;
+
 /// A head longer than this is refused.
 const MAX_HEAD: usize = 16 * 1024;
 /// A head that takes longer than this is dropped.
@@ -46,8 +48,8 @@ impl std::fmt::Debug for Token {
 /// What to do with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Answer with this and go on as a WebSocket.
-    Upgrade { response: String },
+    /// Answer with this and go on as a WebSocket, of a host with this epoch.
+    Upgrade { response: String, epoch: Option<u64> },
     /// Answer with this and close.
     Answer { response: String, status: u16 },
 }
@@ -152,12 +154,17 @@ fn upgrade(headers: &[httparse::Header<'_>], query: &str, access: &Access) -> Ro
     let Some(key) = all("Sec-WebSocket-Key").next() else {
         return answer(400, "Bad Request", "", "an upgrade needs a Sec-WebSocket-Key");
     };
+    let Ok(epoch) = epoch_of(query) else {
+        let text = "an epoch is a number from 0 to 9007199254740991, and there is one";
+        return answer(400, "Bad Request", "", text);
+    };
     let accept = tungstenite::handshake::derive_accept_key(key);
     Route::Upgrade {
         response: format!(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Accept: {accept}\r\n\r\n"
         ),
+        epoch,
     }
 }
 
@@ -180,6 +187,20 @@ fn is_authorized<'a>(token: &Token, headers: impl Iterator<Item = &'a [u8]>, que
         wrong += i32::from(!right);
     }
     given > 0 && wrong == 0
+}
+
+/// The epoch that the query gives; all that it gives must be the same.
+fn epoch_of(query: &str) -> Result<Option<u64>, ()> {
+    let mut epoch = None;
+    for given in query.split('&').filter_map(|pair| pair.strip_prefix("epoch=")) {
+        let digits = given.bytes().all(|byte| byte.is_ascii_digit());
+        let number = given.parse().ok().filter(|number| digits && *number <= MAX_EPOCH).ok_or(())?;
+        if epoch.is_some_and(|epoch| epoch != number) {
+            return Err(());
+        }
+        epoch = Some(number);
+    }
+    Ok(epoch)
 }
 
 /// `%2B` and the like. A `+` stays one: tokens in base64 have it, and none has a space.
@@ -224,6 +245,11 @@ pub(crate) fn out_of_descriptors() -> Route {
     answer(503, "Service Unavailable", "", "the server is nearly out of descriptors")
 }
 
+/// The answer to a host whose epoch cannot be made to last.
+pub(crate) fn refused_epoch(why: &str) -> Route {
+    answer(503, "Service Unavailable", "", why)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,9 +280,31 @@ mod tests {
     }
 
     #[test]
+    fn an_epoch_is_a_number_in_range_and_is_looked_at_after_the_token() {
+        let of = |query: &str| {
+            let head = format!("GET /exec{query}{UPGRADE_TO}\n\n").replace('\n', "\r\n");
+            match route(head.as_bytes(), &Access::default()) {
+                Route::Upgrade { epoch, .. } => Ok(epoch),
+                Route::Answer { status, .. } => Err(status),
+            }
+        };
+        assert_eq!(of(""), Ok(None));
+        assert_eq!(of("?epochs=x"), Ok(None));
+        assert_eq!(of("?epoch=0"), Ok(Some(0)));
+        assert_eq!(of("?token=x&epoch=9007199254740991"), Ok(Some(MAX_EPOCH)));
+        assert_eq!(of("?epoch=7&epoch=7"), Ok(Some(7)));
+        for bad in ["", "-1", "+1", "1.0", "1e3", "x", "%31", "9007199254740992", "7&epoch=8"] {
+            assert_eq!(of(&format!("?epoch={bad}")), Err(400), "{bad}");
+        }
+        let access = Access { token: Some(Token::new("t")), ..Access::default() };
+        assert_eq!(status(&format!("GET /exec?epoch=x{UPGRADE_TO}"), &access), 401);
+        assert_eq!(status(&format!("GET /exec?epoch=x{UPGRADE_TO}\nOrigin: x"), &access), 403);
+    }
+
+    #[test]
     fn the_accept_key_is_that_of_the_standard() {
         let head = format!("GET /exec{UPGRADE_TO}\n\n").replace('\n', "\r\n");
-        let Route::Upgrade { response } = route(head.as_bytes(), &Access::default()) else {
+        let Route::Upgrade { response, .. } = route(head.as_bytes(), &Access::default()) else {
             panic!("no upgrade")
         };
         assert!(response.contains("\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"));

@@ -40,7 +40,12 @@ pub(crate) enum End {
     Offence(u16, &'static str),
     /// The server stops.
     Stopped,
+    /// A host with a newer epoch has taken over.
+    Fenced,
 }
+
+/// The close code of a connection that is fenced.
+pub(crate) const FENCED: u16 = 4409;
 
 /// The receiving side of a connection.
 pub(crate) trait Source {

@@ -10,7 +10,7 @@ use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Error as WsError, Message, Utf8Bytes, WebSocket};
 
 use super::outbox::HEADROOM;
-use super::{End, Event, Outbox, Patience, Silence, Source, Verdict};
+use super::{End, Event, FENCED, Outbox, Patience, Silence, Source, Verdict};
 
 /// What the server reads at a time. Idle connections keep this much each, so it is small.
 pub(crate) const SERVER_READ_BUFFER: usize = 16 * 1024;
@@ -129,18 +129,19 @@ impl Write for Halves {
 pub(crate) struct WsSource {
     socket: WebSocket<Halves>,
     text: Utf8Bytes,
+    is_client: bool,
 }
 
 impl WsSource {
     /// Takes over after the handshake; `read` is what came behind it.
     pub(crate) fn new(halves: Halves, read: Vec<u8>, role: Role, config: WebSocketConfig) -> Self {
         let socket = WebSocket::from_partially_read(halves, read, role, Some(config));
-        Self { socket, text: Utf8Bytes::default() }
+        Self { socket, text: Utf8Bytes::default(), is_client: role == Role::Client }
     }
 
     /// Takes over from a client's handshake, whose object may already hold the first frames.
     pub(crate) fn after_handshake(socket: WebSocket<Halves>) -> Self {
-        Self { socket, text: Utf8Bytes::default() }
+        Self { socket, text: Utf8Bytes::default(), is_client: true }
     }
 
     /// What to do when nothing has come for a while.
@@ -183,10 +184,12 @@ impl Source for WsSource {
                 Ok(Message::Binary(_)) => {
                     return Event::End(End::Offence(1003, "messages are text frames"));
                 }
-                Ok(Message::Close(_)) => {
+                Ok(Message::Close(frame)) => {
                     // Sends the answer; after that there is nothing to say.
                     let _ = self.socket.flush();
-                    return Event::End(End::Closed);
+                    let fenced = frame.is_some_and(|frame| u16::from(frame.code) == FENCED);
+                    let end = if fenced && self.is_client { End::Fenced } else { End::Closed };
+                    return Event::End(end);
                 }
                 Ok(Message::Ping(_)) => {
                     if !self.socket.get_ref().throttle() {

@@ -22,6 +22,7 @@
 
 mod descendants;
 mod endings;
+mod epochs;
 mod fs;
 mod fuzz;
 mod guardian;

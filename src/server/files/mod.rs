@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::epochs::Fence;
 use super::responder::Responder;
 use crate::buffers;
 use crate::environment::LocalExecEnvironment;
@@ -42,6 +43,7 @@ const AROUND: usize = 512;
 /// The file requests of one connection.
 pub(super) struct Files {
     queue: Queue,
+    fence: Arc<Fence>,
     environment: Arc<LocalExecEnvironment>,
     answers: Answers,
 }
@@ -55,9 +57,14 @@ struct Answers {
 }
 
 impl Files {
-    pub(super) fn new(environment: &Arc<LocalExecEnvironment>, longest: usize) -> Self {
+    pub(super) fn new(
+        environment: &Arc<LocalExecEnvironment>,
+        longest: usize,
+        fence: &Arc<Fence>,
+    ) -> Self {
         let answers = Answers { budget: Arc::default(), longest };
-        Self { queue: Queue::new(), environment: Arc::clone(environment), answers }
+        let environment = Arc::clone(environment);
+        Self { queue: Queue::new(), fence: Arc::clone(fence), environment, answers }
     }
 
     pub(super) fn read_file(&self, params: &ReadFileParams, responder: Responder) {
@@ -167,10 +174,11 @@ impl Files {
         self.queue.finish(PATIENCE, &moved, hurry);
     }
 
-    /// The connection is over: nothing more is begun.
+    /// The connection is over: nothing more is begun. Where a newer host waits for that, no read
+    /// is waited for; the gate tells when the changes are over.
     pub(super) fn stop(&self) {
         self.answers.budget.end();
-        self.queue.stop(ENDING);
+        self.queue.stop(ENDING, &|| self.fence.is_down());
     }
 
     /// Paths as they are meant here; or the answer that one of them cannot be any, which need not
@@ -234,8 +242,14 @@ impl Files {
         responder: Responder,
         run: impl FnOnce(&Turn, Responder) + Send + 'static,
     ) {
+        let gate = (kind == Kind::Change).then(|| Arc::clone(self.fence.gate()));
         let run = Box::new(move |turn: Result<&Turn>| match turn {
-            Ok(turn) => run(turn, responder),
+            Ok(turn) => match gate.map(|gate| gate.enter()) {
+                None => run(turn, responder),
+                Some(Some(pass)) => pass.carry(|| run(turn, responder)),
+                // It is answered as fenced.
+                Some(None) => drop(responder),
+            },
             Err(error) => responder.send::<()>(&Err(error)),
         });
         self.queue.submit(Job { kind, paths, bytes, run });

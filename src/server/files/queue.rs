@@ -142,9 +142,10 @@ impl Queue {
     }
 
     /// Drops what has not begun, and waits for what has: what it is making must not be left
-    /// behind by a server that exits. At most `timeout`; what waits for the host is not waited
-    /// for.
-    pub(super) fn stop(&self, timeout: Duration) {
+    /// behind by a server that exits. At most `timeout`, and not where `hurry` says so; what waits
+    /// for the host is not waited for.
+    pub(super) fn stop(&self, timeout: Duration, hurry: &dyn Fn() -> bool) {
+        const GLANCE: Duration = Duration::from_millis(100);
         let deadline = Instant::now() + timeout;
         let mut state = lock(&self.0.state);
         state.ended = true;
@@ -154,11 +155,11 @@ impl Queue {
         let mut state = lock(&self.0.state);
         while state.schedule.running() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || hurry() {
                 return;
             }
             // The condition variable hands the lock back while it waits.
-            let waited = self.0.done.wait_timeout(state, left);
+            let waited = self.0.done.wait_timeout(state, left.min(GLANCE));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

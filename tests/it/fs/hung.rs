@@ -45,14 +45,14 @@ pub(super) const WRITE: Duration = Duration::from_secs(8);
 
 /// A directory in which `hung` is such a file system, for who is in the mount namespace of its
 /// server. When that is dropped, all that hangs is woken.
-pub(super) struct Hung {
-    pub(super) dir: TempDir,
+pub(crate) struct Hung {
+    pub(crate) dir: TempDir,
     server: Rc<RefCell<Child>>,
 }
 
 impl Hung {
     /// `None` where the machine has no such thing.
-    pub(super) fn mount(test: &str, kind: &str) -> Option<Self> {
+    pub(crate) fn mount(test: &str, kind: &str) -> Option<Self> {
         if lacks(test, "python3") || lacks(test, "unshare") || lacks(test, "nsenter") {
             return None;
         }
@@ -78,24 +78,24 @@ impl Hung {
     }
 
     /// A server of ours that sees the mount.
-    pub(super) fn setup(&self) -> Setup {
+    pub(crate) fn setup(&self) -> Setup {
         let pid = self.server.borrow().id().to_string();
         let setup = Setup::new().args(["--cwd", self.dir.path().to_str().unwrap()]);
         setup.under(&["nsenter", "-t", &pid, "-m", "--"])
     }
 
-    pub(super) fn inside(&self, name: &str) -> PathBuf {
+    pub(crate) fn inside(&self, name: &str) -> PathBuf {
         self.dir.join("hung").join(name)
     }
 
     /// Ends the file system: whoever waits for it gets an error.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         drop(self.woken_first());
     }
 
     /// To be held after the servers and peers, so that it is dropped before them, whatever happens:
     /// no server ends while its requests hang.
-    pub(super) fn woken_first(&self) -> Woken {
+    pub(crate) fn woken_first(&self) -> Woken {
         Woken(Rc::clone(&self.server))
     }
 }
@@ -107,7 +107,7 @@ impl Drop for Hung {
 }
 
 /// Ends the file system when it is dropped.
-pub(super) struct Woken(Rc<RefCell<Child>>);
+pub(crate) struct Woken(Rc<RefCell<Child>>);
 
 impl Drop for Woken {
     fn drop(&mut self) {
@@ -118,7 +118,7 @@ impl Drop for Woken {
 }
 
 /// One request of each kind that will hang.
-pub(super) fn hang(peer: &mut Peer, hung: &Hung, name: &str) -> Vec<String> {
+pub(crate) fn hang(peer: &mut Peer, hung: &Hung, name: &str) -> Vec<String> {
     let file = hung.inside(name);
     vec![
         peer.request("fs/readFile", &path(&file)),
@@ -130,7 +130,7 @@ pub(super) fn hang(peer: &mut Peer, hung: &Hung, name: &str) -> Vec<String> {
 
 /// Shows that they hang.
 #[track_caller]
-pub(super) fn assert_hanging(peer: &mut Peer, ids: &[String]) {
+pub(crate) fn assert_hanging(peer: &mut Peer, ids: &[String]) {
     peer.pump(Duration::from_millis(300));
     for id in ids {
         assert!(!peer.has_answer(id), "{id} does not hang");
@@ -147,7 +147,7 @@ fn at_once<T>(what: &str, limit: Duration, action: impl FnOnce() -> T) -> T {
 
 /// Everything that does not touch the hung file system.
 #[track_caller]
-pub(super) fn all_else_works(peer: &mut Peer, dir: &TempDir, name: &str) {
+pub(crate) fn all_else_works(peer: &mut Peer, dir: &TempDir, name: &str) {
     at_once("ping", AT_ONCE, || peer.ping());
     at_once("exec", AT_ONCE, || peer.sh("true").assert_success());
     let victim = Victim::new();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::support::{DEADLINE, Setup, eventually, procfs};
 
 /// strace is none of the tools that the tests need, so its absence is no failure anywhere.
-pub(super) fn lacks_strace(test: &str) -> bool {
+pub(crate) fn lacks_strace(test: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|dir| dir.join("strace").is_file());
     if !found {
@@ -16,12 +16,12 @@ pub(super) fn lacks_strace(test: &str) -> bool {
 
 /// A server to whose `calls` that is done, with a umask of 022. strace stays in the background: the
 /// server is our child.
-pub(super) fn injected(setup: Setup, calls: &str, what: &str) -> Setup {
+pub(crate) fn injected(setup: Setup, calls: &str, what: &str) -> Setup {
     let inject = format!("inject={calls}:{what}");
     under_strace(setup, calls, &["-e", &inject, "-o", "/dev/null"])
 }
 
-pub(super) fn under_strace(setup: Setup, calls: &str, more: &[&str]) -> Setup {
+pub(crate) fn under_strace(setup: Setup, calls: &str, more: &[&str]) -> Setup {
     let calls = format!("trace={calls}");
     let shell = ["sh", "-c", "umask 022; exec \"$0\" \"$@\""];
     let strace = ["strace", "-D", "-f", "-qq", "-e", &calls];
@@ -30,7 +30,7 @@ pub(super) fn under_strace(setup: Setup, calls: &str, more: &[&str]) -> Setup {
 
 /// Waits until a call of this process is held up: for longer than strace only looks at it.
 #[track_caller]
-pub(super) fn await_held(pid: u32) {
+pub(crate) fn await_held(pid: u32) {
     let is_held = || {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
         let ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());

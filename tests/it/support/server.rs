@@ -198,10 +198,24 @@ impl Server {
         Peer::new(Wire::websocket(stream, rest), self.log.clone())
     }
 
+    /// The connection of a host with this epoch.
+    pub(crate) fn connect_of(&self, epoch: u64) -> Peer {
+        let (stream, rest) = self.upgrade_of(epoch);
+        Peer::new(Wire::websocket(stream, rest), self.log.clone())
+    }
+
     /// A connection after its handshake, for a test that speaks in frames.
     pub(crate) fn upgrade(&self) -> http::Upgraded {
+        self.upgrade_at("/exec")
+    }
+
+    pub(crate) fn upgrade_of(&self, epoch: u64) -> http::Upgraded {
+        self.upgrade_at(&format!("/exec?epoch={epoch}"))
+    }
+
+    fn upgrade_at(&self, target: &str) -> http::Upgraded {
         let headers: Vec<String> = self.authorization().into_iter().collect();
-        http::upgrade(self.address, "/exec", &headers)
+        http::upgrade(self.address, target, &headers)
             .unwrap_or_else(|answer| panic!("not upgraded: {answer:?}\n{}", self.log.text()))
     }
 
