@@ -92,8 +92,11 @@ impl Hunt {
         let Some(pattern) = self.pattern else { return };
         loop {
             let before = self.found.len();
-            pids::each_and_newer(deadline, |pid| self.stop_marked(pattern, pid));
-            self.explore(pattern);
+            // (One look alone can take long where much has to be looked at on a busy machine.)
+            pids::each_and_newer(deadline, |pid| {
+                Instant::now() < deadline && self.stop_marked(pattern, pid)
+            });
+            self.explore(pattern, deadline);
             if self.found.len() == before || Instant::now() >= deadline {
                 return;
             }
@@ -104,7 +107,7 @@ impl Hunt {
     fn stop_far(&mut self, deadline: Instant) -> bool {
         let Some(pattern) = self.pattern else { return false };
         let found = pids::each_far(deadline, |pid| self.stop_marked(pattern, pid));
-        self.explore(pattern);
+        self.explore(pattern, deadline);
         found
     }
 
@@ -125,8 +128,11 @@ impl Hunt {
     }
 
     /// Stops what is below the marked ones.
-    fn explore(&mut self, pattern: Pattern) {
+    fn explore(&mut self, pattern: Pattern, deadline: Instant) {
         for pid in std::mem::take(&mut self.unexplored) {
+            if Instant::now() >= deadline {
+                return;
+            }
             if let Some(handle) = hold(pattern, pid) {
                 self.stop_below(vec![handle]);
             }
