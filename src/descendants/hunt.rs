@@ -26,7 +26,7 @@ const GLANCE: Duration = Duration::from_millis(10);
 pub(super) fn end(pattern: Option<Pattern>, leaders: &[Arc<Group>], timeout: Duration) -> usize {
     let start = Instant::now();
     let deadline = start + timeout;
-    let mut hunt = Hunt { pattern, server: Pattern::of_server(), found: HashMap::new() };
+    let mut hunt = Hunt { pattern, server: Pattern::of_server(), ..Hunt::default() };
     // (On a machine that is kept busy the time may be up before all are stopped. Nothing must be
     // left that is stopped and not killed.)
     hunt.stop_all(leaders, start + timeout / 2);
@@ -50,12 +50,16 @@ pub(super) fn is_any_alive(pattern: Pattern) -> bool {
     found
 }
 
+#[derive(Default)]
 struct Hunt {
     pattern: Option<Pattern>,
     server: Option<Pattern>,
     /// What has been stopped, by number. What bears the mark is known by that; of what does not, a
     /// hold is kept.
     found: HashMap<i32, Option<Handle>>,
+    /// Of these, the ones that bear the mark and whose children have not been looked at: that takes
+    /// too long to be done while something runs away.
+    unexplored: Vec<i32>,
 }
 
 /// Takes hold of a process that bears the mark.
@@ -88,7 +92,11 @@ impl Hunt {
         let Some(pattern) = self.pattern else { return };
         loop {
             let before = self.found.len();
-            pids::each_and_newer(deadline, |pid| self.stop_marked(pattern, pid));
+            // (One look alone can take long where much has to be looked at on a busy machine.)
+            pids::each_and_newer(deadline, |pid| {
+                Instant::now() < deadline && self.stop_marked(pattern, pid)
+            });
+            self.explore(pattern, deadline);
             if self.found.len() == before || Instant::now() >= deadline {
                 return;
             }
@@ -98,7 +106,9 @@ impl Hunt {
     /// Stops what has an unlikely number, where each has to be tried.
     fn stop_far(&mut self, deadline: Instant) -> bool {
         let Some(pattern) = self.pattern else { return false };
-        pids::each_far(deadline, |pid| self.stop_marked(pattern, pid))
+        let found = pids::each_far(deadline, |pid| self.stop_marked(pattern, pid));
+        self.explore(pattern, deadline);
+        found
     }
 
     /// Answers whether it has found one that was not known.
@@ -108,9 +118,25 @@ impl Hunt {
         }
         let Some(handle) = hold(pattern, pid) else { return false };
         let _ = handle.signal(signal::STOP);
+        // What runs away leaves many behind that wait to be reaped.
+        if handle.has_surely_exited() {
+            return false;
+        }
         self.found.insert(pid, None);
-        self.stop_below(vec![handle]);
+        self.unexplored.push(pid);
         true
+    }
+
+    /// Stops what is below the marked ones.
+    fn explore(&mut self, pattern: Pattern, deadline: Instant) {
+        for pid in std::mem::take(&mut self.unexplored) {
+            if Instant::now() >= deadline {
+                return;
+            }
+            if let Some(handle) = hold(pattern, pid) {
+                self.stop_below(vec![handle]);
+            }
+        }
     }
 
     /// Stops all descendants of what is stopped already.

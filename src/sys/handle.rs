@@ -100,6 +100,15 @@ impl Handle {
         self.wait_exit_by_number(timeout)
     }
 
+    /// Whether it has exited, all its threads have, and that is certain.
+    pub(crate) fn has_surely_exited(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        let is_certain = self.fd.is_some();
+        #[cfg(not(target_os = "linux"))]
+        let is_certain = false;
+        is_certain && self.wait_exit(Duration::ZERO)
+    }
+
     /// (/proc tells a zombie from one that runs. Without either nobody can, and it counts as one
     /// that runs.)
     fn wait_exit_by_number(&self, timeout: Duration) -> bool {

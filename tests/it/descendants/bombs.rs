@@ -2,21 +2,17 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{as_user, lacks_root, nobody_else, ways};
+use super::{alone, as_user, lacks_root, nobody_else, ways};
 use crate::support::{
     DEADLINE, Peer, TempDir, Victim, eventually, holds_within, over_both, procfs, sys,
 };
 
 /// What the tests allow for the end of it all.
 const SOON: Duration = Duration::from_secs(3);
-
-/// One at a time: each takes all of a processor that it can get.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// Bounded by a limit on processes, which holds for all but root, and in time.
 const SHELL_BOMB: &str = "ulimit -u 200; b() { b | b & }; b; exec sleep 30";
@@ -61,7 +57,7 @@ fn each_bomb(test: &str, params: &Value, end: impl Fn(&mut Peer, &str) + Sync) {
     if lacks_root(test) {
         return;
     }
-    let _alone = ALONE.lock();
+    let _alone = alone();
     for command in [SHELL_BOMB, PROGRAM_BOMB] {
         let uids = [nobody_else(), nobody_else()];
         let light = |peer: &mut Peer, uid: u32| {
@@ -120,7 +116,7 @@ time.sleep(300)
 
 #[test]
 fn what_breeds_while_it_is_being_ended_is_ended() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let params = |victim: &Victim| {
         json!({
             "command": "exec \"$PYTHON\" -c \"$CODE\" \"$N\"",
@@ -185,7 +181,7 @@ fn assert_caught(told: impl Fn() -> u64, how: &str) {
 
 #[test]
 fn what_runs_away_is_caught() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     over_both(|peer| {
         let dir = TempDir::new();
         for _ in 0..8 {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::ways;
+use super::{alone, ways};
 use crate::support::{DEADLINE, Peer, Server, Victim, best_of_three, eventually, holds_within};
 
 /// A tree of 1,000, of which each branch is a session of its own and each third leaf an orphan.
@@ -44,6 +44,7 @@ fn time_to_be_gone(since: Instant, victim: &Victim) -> Duration {
 
 #[test]
 fn a_tree_of_a_thousand_is_killed_within_a_second() {
+    let _alone = alone();
     let server = Server::start();
     let mut peer = server.connect();
     best_of_three(Duration::from_secs(1), "a kill of a thousand", || {
@@ -56,6 +57,7 @@ fn a_tree_of_a_thousand_is_killed_within_a_second() {
 
 #[test]
 fn a_tree_of_a_thousand_ends_with_its_connection_within_a_second() {
+    let _alone = alone();
     let server = Server::start();
     best_of_three(Duration::from_secs(1), "the end of a thousand", || {
         let mut peer = server.connect();
@@ -68,6 +70,7 @@ fn a_tree_of_a_thousand_ends_with_its_connection_within_a_second() {
 
 #[test]
 fn two_hundred_processes_end_with_their_connection_within_half_a_second() {
+    let _alone = alone();
     let server = Server::start();
     best_of_three(Duration::from_millis(500), "the end of two hundred", || {
         let mut peer = server.connect();

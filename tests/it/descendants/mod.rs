@@ -16,6 +16,8 @@ mod timeouts;
 mod ways;
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -40,6 +42,23 @@ impl Escaped {
             eventually(2 * DEADLINE, way.name, || escaped.victim.count() > way.count);
         }
         all
+    }
+
+    /// The same with a timeout that leaves this machine, as busy as it is, the time to show that
+    /// all are alive.
+    #[track_caller]
+    fn timed(peer: &mut Peer, ways: &[Way], params: &Value) -> Vec<Self> {
+        let mut params = params.clone();
+        for seconds in [3, 9, 27] {
+            params["timeoutMs"] = json!(seconds * 1_000);
+            let all: Vec<_> = ways.iter().map(|way| Self::start(peer, way, &params)).collect();
+            let are_alive =
+                || ways.iter().zip(&all).all(|(way, escaped)| escaped.victim.count() > way.count);
+            if holds_within(Duration::from_secs(seconds), are_alive) {
+                return all;
+            }
+        }
+        panic!("some do not even start");
     }
 
     #[track_caller]
@@ -87,6 +106,12 @@ fn assert_gone(victim: &Victim, name: &str) {
 #[track_caller]
 fn assert_no_zombies(server: u32) {
     eventually(DEADLINE, "all are reaped", || procfs::zombies_of(server).is_empty());
+}
+
+/// One at a time of the tests that take all of the machine, or measure.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A user that nobody else is.

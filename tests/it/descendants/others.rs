@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::json;
 
 use super::{Escaped, ways};
-use crate::support::{Server, Victim, over_both};
+use crate::support::{DEADLINE, Server, Victim, over_both};
 
 /// A process group that is none of any server's.
 pub(super) struct Bystanders {
@@ -51,8 +51,8 @@ fn a_kill_touches_nobody_else() {
         let killed = Escaped::one(&mut one, &way);
         assert!(one.kill(&killed.running.process));
         killed.await_gone();
-        let timed = Escaped::all(&mut one, &[way], &json!({"timeoutMs": 1_500})).remove(0);
-        assert!(one.finish(&timed.running).is("timedOut"));
+        let timed = Escaped::timed(&mut one, &[way], &json!({})).remove(0);
+        assert!(one.finish_within(&timed.running, 4 * DEADLINE).is("timedOut"));
         timed.await_gone();
     }
     one.ping();

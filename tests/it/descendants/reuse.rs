@@ -82,6 +82,7 @@ fn with_every_number_used_again_and_again_nobody_else_is_hit() {
     {
         return;
     }
+    let _alone = super::alone();
     let all = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap();
     let bystander = Victim::new();
     let within = format!(

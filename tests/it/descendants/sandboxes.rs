@@ -20,17 +20,17 @@ fn everything_is_ended(peer: &mut Peer, ways: &[Way]) {
         peer.finish(&one.running);
     }
     await_all_gone(&killed);
-    let timed = Escaped::all(peer, ways, &json!({"timeoutMs": 5_000}));
+    let timed = Escaped::timed(peer, ways, &json!({}));
+    for one in &timed {
+        assert!(peer.finish_within(&one.running, 4 * DEADLINE).is("timedOut"));
+    }
+    await_all_gone(&timed);
     let graced = Escaped::all(peer, &ways::that_keep_their_mark(ways), &json!({}));
     for one in &graced {
         let params = json!({"processId": one.running.process, "signal": "TERM", "graceMs": 200});
         peer.ok("process/kill", &params);
     }
     await_all_gone(&graced);
-    for one in &timed {
-        assert!(peer.finish_within(&one.running, 2 * DEADLINE).is("timedOut"));
-    }
-    await_all_gone(&timed);
     let ended = Escaped::all(peer, ways, &json!({}));
     peer.hang_up();
     await_all_gone(&ended);

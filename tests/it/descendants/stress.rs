@@ -45,6 +45,7 @@ fn one_round(peer: &mut Peer, victim: &Victim) {
 
 #[test]
 fn connections_that_start_and_end_beside_each_other_leave_nothing_and_hit_nobody() {
+    let _alone = super::alone();
     let bystanders = Bystanders::start();
     let server = Server::start();
     let mut watcher = server.connect();
