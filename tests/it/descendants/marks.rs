@@ -33,7 +33,6 @@ fn a_mark_taken_off_by_another_program_does_not_help_while_a_parent_lives() {
 const ALL_GIVEN_UP: &str = "(setsid bash -c 'ulimit -x 5; exec sleep $N' &); sleep $N";
 
 #[test]
-#[ignore = "needs whoever adopts the orphans to end them: without that it lives on"]
 fn without_its_mark_its_parents_and_its_group_it_ends_with_the_server() {
     let mut server = Server::start();
     let mut peer = server.connect();

@@ -89,7 +89,6 @@ fn a_kill_of_an_inner_server_takes_all_that_it_has_started() {
 }
 
 #[test]
-#[ignore = "needs a guardian of the inner server, or marks that tell all levels"]
 fn a_kill_of_an_inner_server_takes_its_orphans_too() {
     over_both(|peer| {
         serve(peer, &[], "one");

@@ -108,7 +108,7 @@ fn with_every_number_used_again_and_again_nobody_else_is_hit() {
     assert_eq!(long_lived.victim.count(), 2);
     watcher.sh("exit 0").assert_success();
     // Seen from outside, the server has another number.
-    let serving = serving_below(server.pid());
+    let serving = serving_below(server.guardian());
     super::assert_no_zombies(serving);
     sys::signal(serving, libc::SIGTERM).unwrap();
     long_lived.await_gone();

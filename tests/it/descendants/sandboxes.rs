@@ -74,7 +74,7 @@ fn with_the_proc_of_another_namespace_what_escapes_is_ended() {
         return;
     }
     let mut peer = with_proc_of_another_namespace().stdio();
-    assert_eq!(peer.server_pid(), 1);
+    assert_eq!(peer.server_pid(), 2, "the guardian's child");
     await_log(&peer, "another namespace's");
     everything_is_ended(&mut peer, &ways::all_without_proc());
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{assert_fenced, assert_stale, epoch_of};
 use crate::support::frames::{FIN, Frames, TEXT, masked};
-use crate::support::{DEADLINE, Server, Setup, TempDir, Victim, http, over_both};
+use crate::support::{DEADLINE, Peer, Server, Setup, TempDir, Victim, http, over_both};
 
 #[test]
 fn equal_epochs_share_the_server() {
@@ -105,14 +105,26 @@ fn an_epoch_that_is_none_is_400_and_only_for_who_may_connect() {
 
 #[test]
 fn an_upgrade_that_is_refused_raises_nothing() {
-    let server = Setup::new().args(["--max-connections", "2"]).listen();
+    let server = Server::start();
     let mut old = server.connect_of(1);
-    let _other = server.connect();
-    let bearer = server.authorization().unwrap();
     assert_eq!(http::upgrade_status(server.address, "/exec?epoch=9", &[]), 401);
-    assert_eq!(http::upgrade_status(server.address, "/exec?epoch=9", &[&bearer]), 503);
     old.ping();
-    drop(old);
+}
+
+#[test]
+fn an_older_hosts_connections_do_not_keep_out_the_one_that_is_to_end_them() {
+    let server = Setup::new().args(["--max-connections", "2"]).listen();
+    let mut old = [server.connect_of(1), server.connect_of(1)];
+    let bearer = server.authorization().unwrap();
+    for no_newer in ["/exec", "/exec?epoch=0", "/exec?epoch=1"] {
+        assert_eq!(http::upgrade_status(server.address, no_newer, &[&bearer]), 503, "{no_newer}");
+    }
+    old.iter_mut().for_each(Peer::ping);
+    let mut new = server.connect_of(2);
+    assert_eq!(epoch_of(&mut new), json!(2));
+    for mut peer in old {
+        assert_fenced(&mut peer);
+    }
 }
 
 /// Two hosts that reach one machine by ssh.
