@@ -2,12 +2,15 @@
 
 use serde_json::json;
 
-use super::{Escaped, assert_no_zombies, await_all_gone, ways};
+use super::{Escaped, assert_no_zombies, await_all_gone, ways, with_and_without_groups};
 use crate::support::{DEADLINE, Peer, Server, Setup, Victim, base64, describe, over_both, sys};
 
 /// How a connection ends whose server goes on.
-fn ended_by(end: impl FnOnce(&mut Peer)) {
-    let server = Server::start();
+fn ended_by(end: impl Fn(&mut Peer)) {
+    with_and_without_groups(|setup| end_of_one(&setup.listen(), &end));
+}
+
+fn end_of_one(server: &Server, end: impl Fn(&mut Peer)) {
     let mut watcher = server.connect();
     let mut peer = server.connect();
     let theirs = Escaped::one(&mut watcher, &ways::DAEMON);
@@ -38,12 +41,14 @@ fn a_close_frame_takes_what_has_escaped_in_whatever_way() {
 
 #[test]
 fn the_end_of_stdin_takes_what_has_escaped_in_whatever_way() {
-    let mut peer = Setup::new().stdio();
-    let all = Escaped::all(&mut peer, &ways::all(), &json!({}));
-    peer.hang_up();
-    let status = peer.pipes().wait(DEADLINE).expect("it ends");
-    assert_eq!(status.code(), Some(0), "{}", describe(status));
-    await_all_gone(&all);
+    with_and_without_groups(|setup| {
+        let mut peer = setup.stdio();
+        let all = Escaped::all(&mut peer, &ways::all(), &json!({}));
+        peer.hang_up();
+        let status = peer.pipes().wait(DEADLINE).expect("it ends");
+        assert_eq!(status.code(), Some(0), "{}", describe(status));
+        await_all_gone(&all);
+    });
 }
 
 #[test]

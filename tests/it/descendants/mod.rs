@@ -3,6 +3,7 @@
 
 mod bombs;
 mod ends;
+mod groups;
 mod kills;
 mod many;
 mod marks;
@@ -106,6 +107,20 @@ fn assert_gone(victim: &Victim, name: &str) {
 #[track_caller]
 fn assert_no_zombies(server: u32) {
     eventually(DEADLINE, "all are reaped", || procfs::zombies_of(server).is_empty());
+}
+
+/// Runs a test with control groups, where they can be had, and without.
+fn with_and_without_groups(test: impl Fn(Setup)) {
+    test(Setup::new());
+    if sys::is_root() {
+        test(without_groups());
+    }
+}
+
+/// A server that sees no control groups.
+fn without_groups() -> Setup {
+    let hide = "umount -R /sys/fs/cgroup 2>/dev/null; exec \"$0\" \"$@\"";
+    Setup::new().under(&["unshare", "-m", "sh", "-c", hide])
 }
 
 /// One at a time of the tests that take all of the machine, or measure.
