@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{alone, ways};
+use super::{alone, two_hundred, ways, with_and_without_groups};
 use crate::support::{DEADLINE, Peer, Server, Victim, best_of_three, eventually, holds_within};
 
 /// A tree of 1,000, of which each branch is a session of its own and each third leaf an orphan.
@@ -58,33 +58,29 @@ fn a_tree_of_a_thousand_is_killed_within_a_second() {
 #[test]
 fn a_tree_of_a_thousand_ends_with_its_connection_within_a_second() {
     let _alone = alone();
-    let server = Server::start();
-    best_of_three(Duration::from_secs(1), "the end of a thousand", || {
-        let mut peer = server.connect();
-        let (_, victim) = plant(&mut peer);
-        let since = Instant::now();
-        peer.hang_up();
-        time_to_be_gone(since, &victim)
+    with_and_without_groups(|setup| {
+        let server = setup.listen();
+        best_of_three(Duration::from_secs(1), "the end of a thousand", || {
+            let mut peer = server.connect();
+            let (_, victim) = plant(&mut peer);
+            let since = Instant::now();
+            peer.hang_up();
+            time_to_be_gone(since, &victim)
+        });
     });
 }
 
 #[test]
 fn two_hundred_processes_end_with_their_connection_within_half_a_second() {
     let _alone = alone();
-    let server = Server::start();
-    best_of_three(Duration::from_millis(500), "the end of two hundred", || {
-        let mut peer = server.connect();
-        let victim = Victim::new();
-        for number in 0..200 {
-            let command = match number % 4 {
-                0 => "(setsid sleep $N &); exec sleep $N",
-                _ => "exec sleep $N",
-            };
-            peer.start_exec(json!({"command": command, "env": {"N": victim.argument()}}));
-        }
-        eventually(3 * DEADLINE, "all run", || victim.count() == 250);
-        let since = Instant::now();
-        peer.hang_up();
-        time_to_be_gone(since, &victim)
+    with_and_without_groups(|setup| {
+        let server = setup.listen();
+        best_of_three(Duration::from_millis(500), "the end of two hundred", || {
+            let mut peer = server.connect();
+            let victim = two_hundred(&mut peer);
+            let since = Instant::now();
+            peer.hang_up();
+            time_to_be_gone(since, &victim)
+        });
     });
 }

@@ -93,6 +93,21 @@ fn await_all_gone(all: &[Escaped]) {
     all.iter().for_each(Escaped::await_gone);
 }
 
+/// Two hundred processes, and fifty more that have escaped.
+#[track_caller]
+pub(crate) fn two_hundred(peer: &mut Peer) -> Victim {
+    let victim = Victim::new();
+    for number in 0..200 {
+        let command = match number % 4 {
+            0 => "(setsid sleep $N &); exec sleep $N",
+            _ => "exec sleep $N",
+        };
+        peer.start_exec(json!({"command": command, "env": {"N": victim.argument()}}));
+    }
+    eventually(3 * DEADLINE, "all run", || victim.count() == 250);
+    victim
+}
+
 /// Waits until nothing is left that was started with the victim's argument, of whatever program.
 #[track_caller]
 fn assert_gone(victim: &Victim, name: &str) {
@@ -110,7 +125,7 @@ fn assert_no_zombies(server: u32) {
 }
 
 /// Runs a test with control groups, where they can be had, and without.
-fn with_and_without_groups(test: impl Fn(Setup)) {
+pub(crate) fn with_and_without_groups(test: impl Fn(Setup)) {
     test(Setup::new());
     if sys::is_root() {
         test(without_groups());
@@ -124,7 +139,7 @@ fn without_groups() -> Setup {
 }
 
 /// One at a time of the tests that take all of the machine, or measure.
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

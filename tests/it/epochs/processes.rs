@@ -1,11 +1,12 @@
 //! From the first answer to the new host on nothing of the old one runs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::assert_fenced;
-use crate::support::{Peer, Server, TempDir, Victim};
+use crate::descendants::{alone, two_hundred, with_and_without_groups};
+use crate::support::{Peer, Server, TempDir, Victim, best_of_three};
 
 /// Something that an old host may have left running.
 type Start = fn(&mut Peer, &Victim);
@@ -29,6 +30,13 @@ const KINDS: &[(&str, Start)] = &[
         let command = format!("trap '' TERM HUP INT; {}; :", victim.command());
         peer.start_exec(json!({"command": command}));
     }),
+    ("has escaped", |peer, victim| {
+        peer.sh(&format!("(setsid env -i sh -c '{} >/dev/null 2>&1 & wait' &)", victim.command()));
+    }),
+    ("runs away", |peer, victim| {
+        let chain = "f() { sleep 0.01; f & }; f >/dev/null 2>&1 &";
+        peer.sh(&format!("setsid bash -c '{chain}'; {} >/dev/null 2>&1 &", victim.command()));
+    }),
     ("writes without end", |peer, victim| {
         peer.start_exec(json!({"command": format!("{} & yes", victim.command()), "window": 9}));
     }),
@@ -36,7 +44,10 @@ const KINDS: &[(&str, Start)] = &[
 
 #[test]
 fn at_the_first_answer_to_the_new_host_nothing_of_the_old_one_runs() {
-    let server = Server::start();
+    with_and_without_groups(|setup| nothing_runs_at_the_first_answer(&setup.listen()));
+}
+
+fn nothing_runs_at_the_first_answer(server: &Server) {
     for (epoch, (kind, start)) in (1..).step_by(2).zip(KINDS) {
         let mut old = server.connect_of(epoch);
         let victim = Victim::new();
@@ -48,6 +59,27 @@ fn at_the_first_answer_to_the_new_host_nothing_of_the_old_one_runs() {
         assert_fenced(&mut old);
         new.ping();
     }
+}
+
+#[test]
+fn a_host_with_two_hundred_processes_is_fenced_within_half_a_second() {
+    let _alone = alone();
+    with_and_without_groups(|setup| {
+        let server = setup.listen();
+        let mut epochs = 1..;
+        let limit = Duration::from_millis(500);
+        best_of_three(limit, "the first answer to the new host", || {
+            let mut old = server.connect_of(epochs.next().unwrap());
+            let victim = two_hundred(&mut old);
+            let since = Instant::now();
+            let mut new = server.connect_of(epochs.next().unwrap());
+            new.ping();
+            let took = since.elapsed();
+            assert_eq!(victim.count(), 0, "all are gone by then");
+            assert_fenced(&mut old);
+            took
+        });
+    });
 }
 
 /// What appends to a file as fast as it can has not done so after the answer.
