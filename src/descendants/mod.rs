@@ -10,7 +10,9 @@ mod hunt;
 mod mark;
 mod pids;
 
-pub(crate) use pids::{parent, proc_is_usable};
+#[cfg(target_os = "linux")]
+pub(crate) use pids::parent;
+pub(crate) use pids::proc_is_usable;
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -138,7 +138,7 @@ pub(crate) fn make(path: &Path, recursive: bool, mode: Option<u32>) -> Result<()
     clippy::unnecessary_fallible_conversions,
     reason = "narrower than this on some systems"
 )]
-pub(super) fn mode_of(bits: u32) -> Mode {
+pub(crate) fn mode_of(bits: u32) -> Mode {
     Mode::from_raw_mode(bits.try_into().unwrap_or_default())
 }
 

@@ -21,7 +21,7 @@ mod write;
 
 pub(crate) use content::progress;
 pub(crate) use copy::copy;
-pub(crate) use directory::{list, make, realpath};
+pub(crate) use directory::{list, make, mode_of, realpath};
 pub(crate) use place::Place;
 pub(crate) use read::{Part, open};
 pub(crate) use remove::remove;

@@ -7,6 +7,7 @@ mod files;
 mod listener;
 mod live;
 mod net;
+mod processes;
 mod registry;
 mod responder;
 mod session;

@@ -15,7 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::fs::{Place, Staged};
+use crate::fs::{Place, Staged, mode_of};
 use crate::protocol::MAX_EPOCH;
 
 /// How often it may be replaced while it is being locked.
@@ -130,7 +130,7 @@ enum Kept<'a> {
 
 /// Gives a new, locked file with this number the place, and flushes both to the disk.
 fn put(place: &Place, epoch: u64, kept: Kept<'_>) -> io::Result<File> {
-    let mut staged = Staged::new(&place.directory, Mode::from_raw_mode(MODE))?;
+    let mut staged = Staged::new(&place.directory, mode_of(MODE))?;
     writeln!(staged.file(), "{epoch}")?;
     fsync(staged.file())?;
     let file = staged.file().try_clone()?;

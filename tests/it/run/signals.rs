@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use super::{Running, ta, ta_alone};
-use crate::support::{DEADLINE, Server, Victim, best_of_three, eventually};
+use crate::support::{DEADLINE, Server, Victim, best_of_three, eventually, procfs, sys};
 
 /// The two ways to the server.
 const WAYS: [&[&str]; 2] = [&["-c"], &["--", "sh", "-c"]];
@@ -66,7 +66,10 @@ fn a_third_interrupt_waits_for_nobody() {
     best_of_three(Duration::from_millis(800), "the end after three interrupts", || {
         let server = Server::start();
         let mut running = start(&server, WAYS[0], "echo ready; sleep 30.25");
-        server.signal(libc::SIGSTOP);
+        // (The process that serves: its guardian passes no SIGSTOP on.)
+        let serving = server.pid();
+        sys::signal(serving, libc::SIGSTOP).unwrap();
+        eventually(DEADLINE, "it has stopped", || procfs::state(serving) == "T");
         let start = Instant::now();
         for _ in 0..3 {
             assert!(running.is_running());
@@ -77,7 +80,7 @@ fn a_third_interrupt_waits_for_nobody() {
             });
         }
         let code = running.wait();
-        server.signal(libc::SIGCONT);
+        sys::signal(serving, libc::SIGCONT).unwrap();
         assert_eq!(code, 130);
         start.elapsed()
     });

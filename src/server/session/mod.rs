@@ -1,38 +1,31 @@
 //! What one connection can ask for: each message is read into a type here and handed on. The
 //! thread that runs this never waits for a child, a disk or a name server.
 
+mod ask;
 mod epoch;
+
+pub(super) use ask::{bytes_and_eof, reply_with};
 
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::epochs::{Fence, Member};
 use super::files::Files;
 use super::live::Live;
 use super::net::Connections;
-use super::registry::{Kind, Registry};
-use super::responder::{InFlight, Responder};
-use super::sink::{Awaited, HostSink};
+use super::processes::Processes;
+use super::responder::InFlight;
 use super::{Config, describe};
-use crate::descendants::Scope;
 use crate::environment::LocalExecEnvironment;
-use crate::error::{Error, ErrorKind, Result};
-use crate::log;
-use crate::mailbox::Reply;
-use crate::process::{self, Command, Order, Terms};
-use crate::protocol::lifted::{self, Carries, Lifted};
+use crate::error::{Error, ErrorKind};
+use crate::protocol::lifted::{self, Lifted};
 use crate::protocol::rpc::{self, Message};
-use crate::protocol::{
-    AckParams, Base64, Empty, ExecParams, KillParams, KillResult, ProcessId, ResizeParams,
-    SignalName, SpawnParams, WriteParams, method,
-};
-use crate::sys::pty::Size;
-use crate::sys::signal;
+use crate::protocol::{Empty, method};
 use crate::transport::{End, Event, Outbox, Source, message};
+use ask::{Ask, with, with_content};
 
 /// How long a peer that has said its last word may take nothing of what it is answered.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -56,9 +49,7 @@ pub(crate) struct Session {
     environment: Arc<LocalExecEnvironment>,
     outbox: Outbox,
     in_flight: InFlight,
-    registry: Arc<Registry<Order>>,
-    /// All that has come of its processes.
-    scope: Arc<Scope>,
+    processes: Processes,
     connections: Connections,
     files: Files,
     _live: Live,
@@ -74,22 +65,16 @@ impl Session {
         member: Option<Member>,
     ) -> Self {
         let number = fence.number();
-        let processes = Kind {
-            most: config.max_processes,
-            one: "process",
-            many: "processes",
-            option: " (--max-processes)",
-        };
+        let most = config.max_processes;
         Self {
             number,
+            processes: Processes::new(number, environment, outbox.clone(), most),
             connections: Connections::new(number, outbox.clone()),
             config: Arc::clone(config),
             environment: Arc::clone(environment),
             files: Files::new(environment, config.max_message_bytes, &fence),
             outbox,
             in_flight: InFlight::new(&fence),
-            registry: Registry::new(processes),
-            scope: Scope::new(),
             _live: Live::new(),
             member: member.map_or_else(OnceCell::new, OnceCell::from),
             unsettled: Cell::new(false),
@@ -228,16 +213,16 @@ impl Session {
 
     /// All that there is to ask for.
     fn request(&self, method: &str, ask: Ask<'_>) {
-        let (net, files) = (&self.connections, &self.files);
+        let Self { processes, connections: net, files, .. } = self;
         match method {
             method::PING => with(ask, |Empty {}, r| r.send(&Ok(Empty {}))),
-            method::EXEC => with(ask, |p, r| self.exec(p, r)),
-            method::SPAWN => with(ask, |p, r| self.spawn(p, r)),
-            method::WRITE => with_content(ask, |p, r| self.write(p, r)),
-            method::KILL => with(ask, |p, r| self.kill(&p, r)),
-            method::RESIZE => with(ask, |p, r| self.resize(&p, r)),
+            method::EXEC => with(ask, |p, r| processes.exec(p, r)),
+            method::SPAWN => with(ask, |p, r| processes.spawn(p, r)),
+            method::WRITE => with_content(ask, |p, r| processes.write(p, r)),
+            method::KILL => with(ask, |p, r| processes.kill(&p, r)),
+            method::RESIZE => with(ask, |p, r| processes.resize(&p, r)),
             method::ACK => with(ask, |p, r| {
-                self.acknowledge(&p);
+                processes.acknowledge(&p);
                 r.send(&Ok(Empty {}));
             }),
             method::CONNECT => with(ask, |p, r| net.connect(p, self.environment.cwd(), r)),
@@ -267,7 +252,7 @@ impl Session {
     fn notification(&self, method: &str, params: Option<&RawValue>) {
         match method {
             method::ACK => {
-                let _ = rpc::params(params).map(|params| self.acknowledge(&params));
+                let _ = rpc::params(params).map(|params| self.processes.acknowledge(&params));
             }
             method::NET_ACK => {
                 let _ = rpc::params(params).map(|params| self.connections.acknowledge(&params));
@@ -276,93 +261,13 @@ impl Session {
         }
     }
 
-    fn exec(&self, params: ExecParams, responder: Responder) {
-        let id = params.process_id.clone();
-        self.start(id, self.environment.command_line(params), responder, Awaited::Exec);
-    }
-
-    fn spawn(&self, params: SpawnParams, responder: Responder) {
-        let id = params.process_id.clone();
-        let awaited = |responder| Awaited::Spawn(Some(responder));
-        self.start(id, self.environment.program(params), responder, awaited);
-    }
-
-    fn start(
-        &self,
-        id: ProcessId,
-        resolved: Result<(Command, Terms)>,
-        responder: Responder,
-        awaited: impl FnOnce(Responder) -> Awaited,
-    ) {
-        let ready = resolved.and_then(|resolved| Ok((resolved, self.registry.reserve(&id)?)));
-        let ((command, terms), place) = match ready {
-            Ok(ready) => ready,
-            Err(error) => return responder.send::<()>(&Err(error)),
-        };
-        let number = place.number();
-        let name = id.as_str().to_owned();
-        let sink = HostSink::new(place, awaited(responder), &self.outbox, id, self.number);
-        if let Some(mailbox) = process::start(&name, command, terms, self.scope.branch(), sink) {
-            self.registry.enter(number, &mailbox);
-        }
-    }
-
-    fn write(&self, params: WriteParams, responder: Responder) {
-        let (bytes, eof) = match bytes_and_eof(params.chunk, params.eof) {
-            Ok(write) => write,
-            Err(error) => return responder.send::<()>(&Err(error)),
-        };
-        let id = &params.process_id;
-        let reply = reply_with(responder, |()| Empty {});
-        match self.registry.find(id) {
-            Some(mailbox) => mailbox.give_write(bytes, eof, reply),
-            None => reply(Err(unknown_process(id))),
-        }
-    }
-
-    fn kill(&self, params: &KillParams, responder: Responder) {
-        let signal = match params.signal.as_ref().map_or(Ok(signal::KILL), number_of) {
-            Ok(signal) => signal,
-            Err(error) => return responder.send::<()>(&Err(error)),
-        };
-        let grace = params.grace_ms.map(Duration::from_millis);
-        let reply = reply_with(responder, |running| KillResult { running });
-        match self.registry.find(&params.process_id) {
-            Some(mailbox) => mailbox.give(Order::Kill { signal, grace, reply }),
-            None => reply(Ok(false)),
-        }
-    }
-
-    fn resize(&self, params: &ResizeParams, responder: Responder) {
-        let size = Size { cols: params.cols.into(), rows: params.rows.into() };
-        let reply = reply_with(responder, |()| Empty {});
-        match self.registry.find(&params.process_id) {
-            Some(mailbox) => mailbox.give(Order::Resize { size, reply }),
-            None => reply(Err(unknown_process(&params.process_id))),
-        }
-    }
-
-    fn acknowledge(&self, params: &AckParams) {
-        if let Some(mailbox) = self.registry.find(&params.process_id) {
-            mailbox.acknowledge(params.bytes);
-        }
-    }
-
     /// Ends its processes and connections. `false` where some are not gone.
     fn end_all(&self) -> bool {
         let deadline = Instant::now() + ENDING;
-        let left = || deadline.saturating_duration_since(Instant::now());
         self.connections.begin_end();
-        let groups = self.registry.begin_end();
-        self.scope.end(&groups, left());
-        let mut stuck = self.registry.wait_gone(left());
-        // Once more: something may have been about to be started, and have got a child of its own
-        // out of its group before it was killed. Nothing is being started any more.
-        stuck += self.scope.end(&[], left());
-        if stuck > 0 {
-            log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
-        }
-        self.connections.wait_gone(left()) == 0 && stuck == 0
+        let stuck = self.processes.end(deadline);
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.connections.wait_gone(left) == 0 && stuck == 0
     }
 }
 
@@ -386,64 +291,4 @@ pub(crate) struct Ended {
     /// Where something of it may still have an effect, and a newer host would have to wait for
     /// that.
     pub(crate) lingering: Option<Session>,
-}
-
-/// A request to be carried out.
-struct Ask<'a> {
-    params: Option<&'a RawValue>,
-    /// What was lifted out of them.
-    lifted: Option<Vec<u8>>,
-    responder: Responder,
-}
-
-/// Reads the params and goes on, or answers what is wrong with them.
-fn with<'a, P: Deserialize<'a>>(ask: Ask<'a>, go_on: impl FnOnce(P, Responder)) {
-    match rpc::params(ask.params) {
-        Ok(params) => go_on(params, ask.responder),
-        Err(error) => ask.responder.send::<()>(&Err(error)),
-    }
-}
-
-/// The same where the params carry content.
-fn with_content<'a, P: Deserialize<'a> + Carries>(
-    mut ask: Ask<'a>,
-    go_on: impl FnOnce(P, Responder),
-) {
-    let lifted = ask.lifted.take();
-    with(ask, |mut params: P, responder| {
-        if let Some(lifted) = lifted {
-            params.put_back(lifted);
-        }
-        go_on(params, responder);
-    });
-}
-
-/// What a write carries.
-pub(super) fn bytes_and_eof(chunk: Option<Base64>, eof: Option<bool>) -> Result<(Vec<u8>, bool)> {
-    let eof = eof.unwrap_or(false);
-    match chunk {
-        Some(chunk) => Ok((chunk.0, eof)),
-        None if eof => Ok((Vec::new(), eof)),
-        None => Err(Error::params("chunk: missing, and eof is not true")),
-    }
-}
-
-pub(super) fn reply_with<T, R: Serialize>(
-    responder: Responder,
-    result: impl FnOnce(T) -> R + Send + 'static,
-) -> Reply<T> {
-    Box::new(move |outcome| responder.send(&outcome.map(result)))
-}
-
-fn number_of(signal: &SignalName) -> Result<i32> {
-    let (number, shown) = match signal {
-        SignalName::Name(name) => (signal::by_name(name), format!("{name:?}")),
-        SignalName::Number(number) => (signal::by_number(*number), number.to_string()),
-    };
-    number.ok_or_else(|| Error::params(format!("signal: there is no signal {shown}")))
-}
-
-fn unknown_process(id: &impl AsRef<str>) -> Error {
-    let message = format!("no process with the id {:?} is running", id.as_ref());
-    Error::new(ErrorKind::UnknownProcess, message)
 }
