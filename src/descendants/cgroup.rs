@@ -7,6 +7,11 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long those who have been killed may take to leave their group.
+const DYING: Duration = Duration::from_millis(300);
 
 /// The directory for this server's groups, in the group that the server is in. It is chosen once,
 /// before the server has a child, and made when it is needed.
@@ -42,10 +47,20 @@ pub(super) fn prepare() {
     LazyLock::force(&HOME);
 }
 
-/// Kills everything in every group of this server, and removes them.
-pub(super) fn end_all() {
+/// Kills everything in every group of this server.
+pub(super) fn kill_all() {
     if let Some(home) = HOME.as_ref().filter(|home| home.exists()) {
         let _ = fs::write(home.join("cgroup.kill"), "1");
+    }
+}
+
+/// Removes all groups of this server, which have been killed.
+pub(super) fn remove_all() {
+    let Some(home) = HOME.as_ref() else { return };
+    let deadline = Instant::now() + DYING;
+    remove(home);
+    while home.exists() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(2));
         remove(home);
     }
 }
