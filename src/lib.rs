@@ -16,7 +16,7 @@ mod buffers;
 pub mod cli;
 pub mod client;
 mod descendants;
-mod environment;
+pub mod environment;
 mod error;
 mod fs;
 #[cfg(fuzzing)]
@@ -28,6 +28,7 @@ mod mailbox;
 mod net;
 mod process;
 pub mod protocol;
+mod registry;
 mod server;
 mod supervision;
 mod sync;

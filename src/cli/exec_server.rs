@@ -14,7 +14,7 @@ use super::arguments::{USAGE, say, say_error};
 use super::life::Life;
 use super::token::{self, VARIABLE as TOKEN};
 use crate::descendants;
-use crate::environment::{LocalExecEnvironment, LocalOptions};
+use crate::environment::{Machine, MachineOptions};
 use crate::error::{Error, Result};
 use crate::fs;
 use crate::guardian::{self, Guardian, News, Side};
@@ -146,9 +146,12 @@ impl ExecServer {
         let descriptor_limit = sys::host::raise_descriptor_limit();
         let prepared = sockets.and_then(|sockets| {
             let config = self.config(self.access(token, &sockets)?)?;
-            let options =
-                LocalOptions { cwd: self.cwd.clone(), shell: self.shell.clone(), descriptor_limit };
-            Ok((sockets, config, LocalExecEnvironment::new(options)?))
+            let options = MachineOptions {
+                cwd: self.cwd.clone(),
+                shell: self.shell.clone(),
+                descriptor_limit,
+            };
+            Ok((sockets, config, Machine::new(options)?))
         });
         let (sockets, config, environment) = match prepared {
             Ok(prepared) => prepared,
@@ -179,7 +182,7 @@ impl ExecServer {
         &self,
         sockets: Vec<TcpListener>,
         config: Config,
-        environment: LocalExecEnvironment,
+        environment: Machine,
         life: Life,
     ) -> Result<()> {
         let stop = Arc::new(Waker::new().map_err(|error| failed(&error))?);
@@ -274,7 +277,7 @@ fn warn_of_shortcoming() {
     }
 }
 
-fn serve_standard(config: Config, environment: LocalExecEnvironment, life: Life) -> Result<()> {
+fn serve_standard(config: Config, environment: Machine, life: Life) -> Result<()> {
     let stop = Arc::new(Waker::new().map_err(|error| failed(&error))?);
     let waker = Arc::clone(&stop);
     let guardian = Arc::clone(&life.guardian);

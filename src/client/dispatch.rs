@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::net;
-use super::process::{Incoming, Stream};
 use crate::buffers;
+use crate::environment::{Incoming, Stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::chunk;
 use crate::protocol::decode_onto;
@@ -31,8 +31,10 @@ struct About {
 
 /// Where an answer goes.
 pub(super) enum Pending {
-    /// To a call that waits.
-    Call(Sender<Result<Box<RawValue>>>),
+    /// To a call.
+    Call(Box<dyn FnOnce(Result<&RawValue>) + Send>),
+    /// Nowhere.
+    Nobody,
     /// To a call that wants a file's content.
     Content(Sender<Result<Content>>),
     /// To the events of this process: it is the last one.
@@ -126,8 +128,13 @@ impl Dispatch {
         lock(&self.state).connections.remove(id.as_str());
     }
 
-    /// Takes in what comes until the connection ends.
-    pub(super) fn run(&self, source: &mut dyn Source) {
+    /// Why the connection has ended, if it has.
+    pub(super) fn ended(&self) -> Option<Error> {
+        lock(&self.state).ended.clone()
+    }
+
+    /// Takes in what comes until the connection ends. `explain` may know more of the end.
+    pub(super) fn run(&self, source: &mut dyn Source, explain: &dyn Fn(&End) -> Option<String>) {
         let end = loop {
             match source.next() {
                 Event::Message(text) => self.receive(text),
@@ -135,17 +142,26 @@ impl Dispatch {
                 Event::End(end) => break end,
             }
         };
-        let error = match &end {
-            End::Closed | End::Stopped => lost("the server closed it"),
-            End::Lost(why) => lost(why),
-            End::Silent => lost("the server was silent for too long"),
-            End::Offence(_, why) => lost(why),
-            End::Fenced => {
+        let why = explain(&end);
+        self.end(&match (&end, why) {
+            (End::Fenced, _) => {
                 let message = "another host with a newer epoch has taken over this environment";
                 Error::new(ErrorKind::StaleEpoch, message)
             }
-        };
+            (_, Some(why)) => lost(&why),
+            (End::Closed | End::Stopped, None) => lost("the server closed it"),
+            (End::Lost(why), None) => lost(why),
+            (End::Silent, None) => lost("the server was silent for too long"),
+            (End::Offence(_, why), None) => lost(why),
+        });
+    }
+
+    /// The connection has ended: whoever waits is told, once.
+    pub(super) fn end(&self, error: &Error) {
         let mut state = lock(&self.state);
+        if state.ended.is_some() {
+            return;
+        }
         state.ended = Some(error.clone());
         let pending = std::mem::take(&mut state.pending);
         let processes = std::mem::take(&mut state.processes);
@@ -153,10 +169,10 @@ impl Dispatch {
         drop(state);
         for pending in pending.into_values() {
             match pending {
-                Pending::Call(sender) => drop(sender.send(Err(error.clone()))),
+                Pending::Call(give) => give(Err(error.clone())),
                 Pending::Content(sender) => drop(sender.send(Err(error.clone()))),
                 // Its process is told.
-                Pending::Exec(_) => {}
+                Pending::Exec(_) | Pending::Nobody => {}
             }
         }
         for events in processes.into_values() {
@@ -220,9 +236,7 @@ impl Dispatch {
             Outcome::Error(error) => Err(error),
         };
         match pending {
-            Some(Pending::Call(sender)) => {
-                let _ = sender.send(outcome.map(ToOwned::to_owned));
-            }
+            Some(Pending::Call(give)) => give(outcome),
             Some(Pending::Content(sender)) => {
                 let whole = |rest: &RawValue| Content { rest: rest.to_owned(), lifted: None };
                 let _ = sender.send(outcome.map(whole));
@@ -237,7 +251,7 @@ impl Dispatch {
                     },
                 );
             }
-            None => {}
+            Some(Pending::Nobody) | None => {}
         }
     }
 

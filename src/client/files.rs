@@ -24,7 +24,7 @@ impl ExecClient {
     /// `NotAFile`, `Os(ENOENT)` and the like; `ConnectionLost`.
     pub fn read_file(&self, params: &ReadFileParams) -> Result<ReadFileResult> {
         let (sender, answer) = bounded(1);
-        self.request(Pending::Content(sender), Vec::with_capacity(256), |buffer, id| {
+        self.link()?.request(Pending::Content(sender), Vec::with_capacity(256), |buffer, id| {
             rpc::write_request(buffer, id, method::READ_FILE, params);
         })?;
         let lost = |_| dispatch::lost("the connection has ended");
@@ -43,8 +43,10 @@ impl ExecClient {
     /// `ConnectionLost`: it may have been written, or not.
     pub fn write_file(&self, params: &WriteFileParams) -> Result<WriteFileResult> {
         let buffer = buffers::take_for(params.data_base64.0.len() / 3 * 4 + 1024);
-        self.begin_with(buffer, |buffer, id| file_content::write_request(buffer, id, params))?
-            .wait()
+        let written = self.link()?.begin_with(buffer, |buffer, id| {
+            file_content::write_request(buffer, id, params);
+        });
+        written.and_then(|(_, answer)| answer.wait())
     }
 
     /// Tells what stands at a path.
@@ -103,7 +105,11 @@ impl ExecClient {
         self.file_call(method::REALPATH, params)
     }
 
-    fn file_call<R: DeserializeOwned>(&self, method: &str, params: &impl Serialize) -> Result<R> {
+    fn file_call<R: DeserializeOwned + Send + 'static>(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<R> {
         self.begin(method, params)?.wait()
     }
 }

@@ -1,5 +1,121 @@
-//! Places where programs run.
+//! A place where programs run: this machine, or another one.
 
+mod flow;
 mod local;
+mod machine;
+mod process;
+mod remote;
 
-pub(crate) use local::{LocalExecEnvironment, LocalOptions};
+pub(crate) use flow::{Debt, Pipeline};
+pub use local::LocalExecEnvironment;
+pub(crate) use machine::{Machine, MachineOptions};
+pub use process::{
+    Answer, Process, ProcessControl, ProcessEvent, ProcessExit, ProcessStdin, Stream,
+};
+pub(crate) use process::{Control, Incoming, events};
+pub use remote::RemoteExecEnvironment;
+
+use std::path::Path;
+
+use crate::client::RemoteConnection;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::{
+    ConnectParams, CopyParams, ExecParams, MkdirParams, PathParams, ReadFileParams, ReadFileResult,
+    ReaddirResult, RealpathResult, RemoveParams, RenameParams, SpawnParams, StatParams, StatResult,
+    WriteFileParams, WriteFileResult,
+};
+
+/// A place where programs run and files are. Whoever writes an agent holds one of these and need
+/// not know where it is. All paths are paths there; relative ones are relative to
+/// [`ExecEnvironment::cwd`].
+///
+/// What is started belongs to the environment value: it ends when the last of its clones has been
+/// dropped, or its connection is lost.
+pub trait ExecEnvironment: Send + Sync {
+    /// The directory that relative paths are relative to; absolute.
+    fn cwd(&self) -> &Path;
+
+    /// Whether it is the machine that this program runs on.
+    fn local(&self) -> bool;
+
+    /// Runs a command line in the shell. It runs when this returns, or has failed to start, which
+    /// its first event tells. [`Process::control`] is the handle to abort it.
+    ///
+    /// # Errors
+    /// `DuplicateId`, `ConnectionLost`; where it is local also what is wrong with the params.
+    fn exec(&self, params: &ExecParams) -> Result<Process>;
+
+    /// Starts a program that lives on: an MCP or language server, a shell. It runs when this
+    /// returns.
+    ///
+    /// # Errors
+    /// `Os(ENOENT)` and the like, with the step at which it failed; `DuplicateId`, `Limit`,
+    /// `ConnectionLost`.
+    fn spawn(&self, params: &SpawnParams) -> Result<Process>;
+
+    /// Reads a file, or a part of it.
+    ///
+    /// # Errors
+    /// `TooLarge` where the answer would be longer than a message may be: read it in parts.
+    /// `NotAFile`, `Os(ENOENT)` and the like; `ConnectionLost`.
+    fn read_file(&self, params: &ReadFileParams) -> Result<ReadFileResult>;
+
+    /// Writes a file, whole or not at all where that is possible, or appends to it.
+    ///
+    /// # Errors
+    /// `Conflict` where the file has another version than `if_version`, `Os(ENOSPC)` and the like;
+    /// `ConnectionLost`: it may have been written, or not.
+    fn write_file(&self, params: &WriteFileParams) -> Result<WriteFileResult>;
+
+    /// Tells what stands at a path.
+    ///
+    /// # Errors
+    /// `Os(ENOENT)` and the like; `ConnectionLost`.
+    fn stat(&self, params: &StatParams) -> Result<StatResult>;
+
+    /// Lists a directory, by name.
+    ///
+    /// # Errors
+    /// `Os(ENOTDIR)` and the like; `ConnectionLost`.
+    fn readdir(&self, params: &PathParams) -> Result<ReaddirResult>;
+
+    /// Makes a directory, with those above it unless that is not wanted.
+    ///
+    /// # Errors
+    /// `Os(EEXIST)` and the like; `ConnectionLost`.
+    fn mkdir(&self, params: &MkdirParams) -> Result<()>;
+
+    /// Removes a file or a directory. Never follows a symbolic link.
+    ///
+    /// # Errors
+    /// `Os(ENOTEMPTY)` and the like; `ConnectionLost`.
+    fn remove(&self, params: &RemoveParams) -> Result<()>;
+
+    /// Renames.
+    ///
+    /// # Errors
+    /// `Os(EXDEV)` and the like; `ConnectionLost`.
+    fn rename(&self, params: &RenameParams) -> Result<()>;
+
+    /// Copies a file or a directory within the environment.
+    ///
+    /// # Errors
+    /// `Os(EISDIR)` and the like; `ConnectionLost`.
+    fn copy(&self, params: &CopyParams) -> Result<()>;
+
+    /// Resolves a path to one without links, `.` and `..`.
+    ///
+    /// # Errors
+    /// `Os(ENOENT)` and the like; `ConnectionLost`.
+    fn realpath(&self, params: &PathParams) -> Result<RealpathResult>;
+
+    /// Connects, from where the environment is, to a TCP port or a Unix socket.
+    ///
+    /// # Errors
+    /// `Os(ECONNREFUSED)`, `Os(ETIMEDOUT)` and the like; `ConnectionLost`. A local environment has
+    /// no other way than the program's own: `Unsupported`.
+    fn connect(&self, _params: &ConnectParams) -> Result<RemoteConnection> {
+        let message = "this machine is the environment: connect to it directly";
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+}

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Config;
 use super::connection::{Connection, refuse};
-use crate::environment::LocalExecEnvironment;
+use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
 use crate::sync::lock;
@@ -36,7 +36,7 @@ const RETRY: Duration = Duration::from_millis(250);
 pub(crate) struct Server {
     listeners: Vec<TcpListener>,
     config: Arc<Config>,
-    environment: Arc<LocalExecEnvironment>,
+    environment: Arc<Machine>,
     connections: Arc<Connections>,
 }
 
@@ -163,7 +163,7 @@ impl Server {
         host: &str,
         port: u16,
         config: Config,
-        environment: LocalExecEnvironment,
+        environment: Machine,
     ) -> Result<Self> {
         let what = || format!("cannot listen on {host}, port {port}");
         let address = resolve(host, port)?;
@@ -175,7 +175,7 @@ impl Server {
     pub(crate) fn new(
         listeners: Vec<TcpListener>,
         config: Config,
-        environment: LocalExecEnvironment,
+        environment: Machine,
     ) -> io::Result<Self> {
         for listener in &listeners {
             sys::fd::set_nonblocking(listener.as_fd())?;

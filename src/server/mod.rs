@@ -8,12 +8,11 @@ mod listener;
 mod live;
 mod net;
 mod processes;
-mod registry;
 mod responder;
 mod session;
 mod sink;
 
-pub(crate) use connection::serve_stdio;
+pub(crate) use connection::{serve_in_memory, serve_stdio};
 pub(crate) use epochs::Epochs;
 #[cfg(fuzzing)]
 pub(crate) use epochs::{Fence, Host};
@@ -27,7 +26,7 @@ pub(crate) use session::Session;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::environment::LocalExecEnvironment;
+use crate::environment::Machine;
 use crate::protocol::{InitializeResult, PROTOCOL_VERSION};
 use crate::sys;
 use crate::transport::http::Access;
@@ -49,12 +48,22 @@ pub(crate) struct Config {
     pub(crate) epochs: Arc<Epochs>,
 }
 
+impl Config {
+    /// For a peer in the same program, which can neither be a stranger nor be silent.
+    fn in_memory() -> Self {
+        Self {
+            access: Access::default(),
+            peer_timeout: Duration::MAX,
+            max_message_bytes: 64 << 20,
+            max_processes: 1024,
+            max_connections: 1,
+            epochs: Arc::default(),
+        }
+    }
+}
+
 /// What the environment is, for `initialize`.
-fn describe(
-    config: &Config,
-    environment: &LocalExecEnvironment,
-    epoch: Option<u64>,
-) -> InitializeResult {
+fn describe(config: &Config, environment: &Machine, epoch: Option<u64>) -> InitializeResult {
     let text = |path: std::ffi::OsString| path.to_string_lossy().into_owned();
     InitializeResult {
         protocol_version: PROTOCOL_VERSION,

@@ -20,6 +20,8 @@ pub(crate) struct LineSource {
     /// Wakes the wait when the server stops.
     stop: Arc<Waker>,
     silence: Silence,
+    /// Called when it is time to let the far end hear something.
+    nudge: Option<Box<dyn Fn() + Send>>,
     max_line: usize,
     /// What has been read and not yet taken: `read[taken..]`, without a line feed before
     /// `searched`.
@@ -43,6 +45,7 @@ impl LineSource {
             from,
             stop,
             silence: Silence::new(patience),
+            nudge: None,
             max_line,
             read: Vec::new(),
             taken: 0,
@@ -50,6 +53,12 @@ impl LineSource {
             discarding: false,
             ended: false,
         }
+    }
+
+    /// The same, and calls `nudge` when it is time to let the far end hear something, whatever it
+    /// sends itself.
+    pub(crate) fn nudging(self, nudge: Box<dyn Fn() + Send>) -> Self {
+        Self { nudge: Some(nudge), ..self }
     }
 
     /// The range of the next whole line in `read`, its line feed not included.
@@ -89,6 +98,12 @@ impl LineSource {
         }
     }
 
+    fn nudge(&self) {
+        if let Some(nudge) = &self.nudge {
+            nudge();
+        }
+    }
+
     /// Waits until there is something to read.
     fn wait(&mut self) -> Result<(), End> {
         loop {
@@ -101,10 +116,15 @@ impl LineSource {
                 return Err(End::Stopped);
             }
             if poll.ready(from).any() {
+                if self.silence.ping_is_due() {
+                    self.nudge();
+                }
                 return Ok(());
             }
-            if self.silence.judge(Instant::now()) == Verdict::GiveUp {
-                return Err(End::Silent);
+            match self.silence.judge(Instant::now()) {
+                Verdict::GiveUp => return Err(End::Silent),
+                Verdict::Ping => self.nudge(),
+                Verdict::Wait => {}
             }
         }
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use argh::FromArgs;
 
 use super::{duration, token};
-use crate::client::{ExecClient, RemoteProcess};
+use crate::client::{ClientOptions, ExecClient, Process};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{EnvDelta, ExecParams, PtySize, SpawnParams};
 use crate::sys;
@@ -240,7 +240,7 @@ enum Job {
 /// A command that has been started.
 struct Started {
     client: ExecClient,
-    process: RemoteProcess,
+    process: Process,
     /// Whether its time and its stdin are the server's business, as with a command line that is
     /// fed nothing.
     served: bool,
@@ -249,7 +249,8 @@ struct Started {
 impl Plan {
     /// Connects and starts the command.
     fn start(self) -> Result<Started> {
-        let client = ExecClient::websocket(&self.url, self.token.as_deref())?;
+        let client =
+            ClientOptions::new().epoch(None).websocket(&self.url, self.token.as_deref())?;
         let (command, args) = match self.job {
             Job::Line(line) if !self.stdin => {
                 let process = client.exec(&ExecParams {

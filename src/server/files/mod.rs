@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::epochs::Fence;
 use super::responder::Responder;
 use crate::buffers;
-use crate::environment::LocalExecEnvironment;
+use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{self, Part};
 use crate::protocol::{
@@ -44,7 +44,7 @@ const AROUND: usize = 512;
 pub(super) struct Files {
     queue: Queue,
     fence: Arc<Fence>,
-    environment: Arc<LocalExecEnvironment>,
+    environment: Arc<Machine>,
     answers: Answers,
 }
 
@@ -57,11 +57,7 @@ struct Answers {
 }
 
 impl Files {
-    pub(super) fn new(
-        environment: &Arc<LocalExecEnvironment>,
-        longest: usize,
-        fence: &Arc<Fence>,
-    ) -> Self {
+    pub(super) fn new(environment: &Arc<Machine>, longest: usize, fence: &Arc<Fence>) -> Self {
         let answers = Answers { budget: Arc::default(), longest };
         let environment = Arc::clone(environment);
         Self { queue: Queue::new(), fence: Arc::clone(fence), environment, answers }

@@ -1,6 +1,6 @@
 //! The way to a server by WebSocket.
 
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +8,9 @@ use tungstenite::client::IntoClientRequest;
 use tungstenite::handshake::HandshakeError;
 use tungstenite::http::{HeaderValue, Uri, header};
 
+use super::dispatch::Dispatch;
+use super::link::{Carrier, Link};
+use super::{FAREWELL, MAX_MESSAGE, PEER};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::ws::{self, Halves, WsSource};
 use crate::transport::{Framing, Outbox, Patience, SharedSocket};
@@ -16,16 +19,9 @@ use crate::transport::{Framing, Outbox, Patience, SharedSocket};
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long the server may take to answer the upgrade.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A server that sends not a byte for so long, although it is pinged, has gone.
-const PEER: Duration = Duration::from_secs(60);
-/// The longest message that is taken from a server.
-const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
-/// Connects, and answers the two ends of the connection and its socket.
-pub(super) fn websocket(
-    url: &str,
-    token: Option<&str>,
-) -> Result<(WsSource, Outbox, Arc<TcpStream>)> {
+/// Connects.
+pub(super) fn connect(url: &str, token: Option<&str>) -> Result<Link> {
     let shown = without_query(url);
     let uri: Uri = url.parse().map_err(|error| {
         Error::params(format!("{shown:?} is no URL (ws://HOST:PORT/exec is): {error}"))
@@ -55,16 +51,31 @@ pub(super) fn websocket(
     let (mut stream, _) = tungstenite::client::client_with_config(request, halves, Some(config))
         .map_err(|error| refused(error, shown))?;
     let waken = Arc::clone(&socket);
-    let on_failure = move || drop(waken.shutdown(std::net::Shutdown::Both));
+    let on_failure = move || drop(waken.shutdown(Shutdown::Both));
     let target = Box::new(SharedSocket(Arc::clone(&socket)));
     let (outbox, _writer) =
         Outbox::start(target, Framing::WebSocketClient, on_failure, || false).map_err(failed)?;
     stream.get_mut().connected(outbox.clone()).map_err(failed)?;
-    Ok((WsSource::after_handshake(stream), outbox, socket))
+    let source = Box::new(WsSource::after_handshake(stream));
+    let carrier = Arc::new(Socket(socket));
+    let failed = |error| Error::io(&error, "cannot make a thread for the connection");
+    Link::start(source, outbox, Arc::<Dispatch>::default(), carrier).map_err(failed)
+}
+
+/// The socket that carries the connection.
+struct Socket(Arc<TcpStream>);
+
+impl Carrier for Socket {
+    fn close(&self, outbox: &Outbox) {
+        outbox.last(ws::client_close_frame(1000));
+        outbox.flush(FAREWELL);
+        // Ends the reading thread too.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
 }
 
 /// A URL as it may be shown: its query may hold the token.
-fn without_query(url: &str) -> &str {
+pub(super) fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }
 

@@ -1,0 +1,107 @@
+//! The ways to a server.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::sync::Arc;
+
+use super::link::Link;
+use super::{command, memory, websocket};
+use crate::environment::Machine;
+use crate::error::{Error, Result};
+use crate::protocol::{InitializeParams, InitializeResult, method};
+
+/// How to get to a server, as often as it takes.
+#[derive(Clone)]
+pub(super) enum Way {
+    WebSocket {
+        url: String,
+        token: Option<String>,
+    },
+    /// A program that speaks the protocol on its stdin and stdout, and its arguments.
+    Command(Vec<OsString>),
+    /// This program itself.
+    Memory(Arc<Machine>),
+}
+
+impl Way {
+    /// Connects, as a host of that epoch.
+    pub(super) fn connect(&self, epoch: Option<u64>) -> Result<Link> {
+        match self {
+            Self::WebSocket { url, token } => {
+                websocket::connect(&with_epoch(url, epoch), token.as_deref())
+            }
+            Self::Command(words) => introduced(command::connect(words)?, epoch),
+            Self::Memory(machine) => introduced(memory::connect(machine)?, epoch),
+        }
+    }
+}
+
+/// What a person reads of it; never a query, which may hold the token.
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WebSocket { url, .. } => f.write_str(websocket::without_query(url)),
+            Self::Command(words) => {
+                let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+                f.write_str(&words.join(" "))
+            }
+            Self::Memory(_) => f.write_str("this program"),
+        }
+    }
+}
+
+/// The URL with the epoch, unless it says one itself.
+fn with_epoch(url: &str, epoch: Option<u64>) -> String {
+    let (before, fragment) = url.split_once('#').unwrap_or((url, ""));
+    let query = before.split_once('?').map(|(_, query)| query);
+    let says_one =
+        query.is_some_and(|query| query.split('&').any(|pair| pair.starts_with("epoch=")));
+    match (epoch, query) {
+        (Some(epoch), _) if says_one => {
+            let _ = epoch;
+            url.to_owned()
+        }
+        (None, _) => url.to_owned(),
+        (Some(epoch), None) => format!("{before}?epoch={epoch}{}", after(fragment)),
+        (Some(epoch), Some("")) => format!("{before}epoch={epoch}{}", after(fragment)),
+        (Some(epoch), Some(_)) => format!("{before}&epoch={epoch}{}", after(fragment)),
+    }
+}
+
+fn after(fragment: &str) -> String {
+    if fragment.is_empty() { String::new() } else { format!("#{fragment}") }
+}
+
+/// Where no URL says it, the epoch is told before anything else.
+fn introduced(link: Link, epoch: Option<u64>) -> Result<Link> {
+    if epoch.is_some() {
+        let params = InitializeParams { epoch, ..super::introduction() };
+        let _: InitializeResult = link.call(method::INITIALIZE, &params)?;
+    }
+    Ok(link)
+}
+
+/// The failure of a connection that could not be made.
+pub(super) fn unreachable(what: &dyn fmt::Display, why: &dyn fmt::Display) -> Error {
+    let message = format!("cannot reach {what}: {why}");
+    Error::new(crate::error::ErrorKind::Unreachable, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_added_to_a_url_that_says_none() {
+        for (url, expected) in [
+            ("ws://h/exec", "ws://h/exec?epoch=7"),
+            ("ws://h/exec?", "ws://h/exec?epoch=7"),
+            ("ws://h/exec?token=a", "ws://h/exec?token=a&epoch=7"),
+            ("ws://h/exec?epoch=5", "ws://h/exec?epoch=5"),
+            ("ws://h/exec#x", "ws://h/exec?epoch=7#x"),
+        ] {
+            assert_eq!(with_epoch(url, Some(7)), expected);
+            assert_eq!(with_epoch(url, None), url);
+        }
+    }
+}

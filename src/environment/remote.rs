@@ -1,0 +1,126 @@
+//! Another machine, over a client.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{ExecEnvironment, Process};
+use crate::client::{ExecClient, RemoteConnection};
+use crate::error::{Error, Result};
+use crate::protocol::{
+    ConnectParams, CopyParams, EnvDelta, ExecParams, InitializeResult, MkdirParams, PathParams,
+    ReadFileParams, ReadFileResult, ReaddirResult, RealpathResult, RemoveParams, RenameParams,
+    SpawnParams, StatParams, StatResult, WriteFileParams, WriteFileResult,
+};
+
+/// An environment at the far end of a connection. Clones share it.
+#[derive(Clone)]
+pub struct RemoteExecEnvironment {
+    client: ExecClient,
+    about: Arc<InitializeResult>,
+    cwd: Arc<PathBuf>,
+}
+
+impl RemoteExecEnvironment {
+    /// The one that this client leads to.
+    ///
+    /// # Errors
+    /// Those of [`ExecClient::initialize`].
+    pub fn new(client: ExecClient) -> Result<Self> {
+        let about = client.initialize()?;
+        let cwd = Arc::new(PathBuf::from(&about.cwd));
+        Ok(Self { client, about: Arc::new(about), cwd })
+    }
+
+    /// What the environment has said of itself.
+    #[must_use]
+    pub fn about(&self) -> &InitializeResult {
+        &self.about
+    }
+
+    /// The client.
+    #[must_use]
+    pub fn client(&self) -> &ExecClient {
+        &self.client
+    }
+
+    /// What to change in the environment's own variables, given those that a caller wants for its
+    /// command and those that this host has itself: what the caller has added or changed. What is
+    /// the host's and no more than passed on (its PATH, its HOME, its API keys) does not leave the
+    /// host, nor is anything removed there: the environment has a PATH and a HOME of its own.
+    ///
+    /// # Errors
+    /// A variable that cannot be one: its name is empty or holds `=` or NUL, its value NUL.
+    pub fn delta<'a>(
+        wanted: impl IntoIterator<Item = (&'a str, &'a str)>,
+        own: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<EnvDelta> {
+        let own: BTreeMap<&str, &str> = own.into_iter().collect();
+        let mut delta = EnvDelta::new();
+        for (name, value) in wanted {
+            if own.get(name) != Some(&value) {
+                let inserted = delta.insert(name.to_owned(), Some(value.to_owned()));
+                inserted.map_err(Error::params)?;
+            }
+        }
+        Ok(delta)
+    }
+}
+
+impl ExecEnvironment for RemoteExecEnvironment {
+    fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    fn local(&self) -> bool {
+        false
+    }
+
+    fn exec(&self, params: &ExecParams) -> Result<Process> {
+        self.client.exec(params)
+    }
+
+    fn spawn(&self, params: &SpawnParams) -> Result<Process> {
+        self.client.spawn(params)
+    }
+
+    fn read_file(&self, params: &ReadFileParams) -> Result<ReadFileResult> {
+        self.client.read_file(params)
+    }
+
+    fn write_file(&self, params: &WriteFileParams) -> Result<WriteFileResult> {
+        self.client.write_file(params)
+    }
+
+    fn stat(&self, params: &StatParams) -> Result<StatResult> {
+        self.client.stat(params)
+    }
+
+    fn readdir(&self, params: &PathParams) -> Result<ReaddirResult> {
+        self.client.readdir(params)
+    }
+
+    fn mkdir(&self, params: &MkdirParams) -> Result<()> {
+        self.client.mkdir(params)
+    }
+
+    fn remove(&self, params: &RemoveParams) -> Result<()> {
+        self.client.remove(params)
+    }
+
+    fn rename(&self, params: &RenameParams) -> Result<()> {
+        self.client.rename(params)
+    }
+
+    fn copy(&self, params: &CopyParams) -> Result<()> {
+        self.client.copy(params)
+    }
+
+    fn realpath(&self, params: &PathParams) -> Result<RealpathResult> {
+        self.client.realpath(params)
+    }
+
+    fn connect(&self, params: &ConnectParams) -> Result<RemoteConnection> {
+        self.client.connect(params)
+    }
+}
