@@ -4,6 +4,7 @@ mod arguments;
 mod duration;
 mod exec_server;
 mod life;
+mod place;
 mod run;
 mod token;
 

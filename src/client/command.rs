@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use super::dispatch::{Dispatch, Pending};
 use super::link::{Carrier, Link};
+use super::way::unreachable;
 use super::{MAX_MESSAGE, PEER};
-use crate::error::{Error, ErrorKind, Result, StartStep};
+use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{Empty, method, rpc};
 use crate::sync::lock;
 use crate::sys::handle::Handle;
@@ -35,7 +36,7 @@ pub(super) fn connect(words: &[OsString]) -> Result<Link> {
     let failed = |error: std::io::Error| Error::io(&error, format!("cannot start {name:?}"));
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| failed(error).at(Some(StartStep::Exec)))?;
+    let mut child = command.spawn().map_err(|error| unreachable(&name, &error))?;
     let streams = child.stdin.take().zip(child.stdout.take());
     let stop = Arc::new(Waker::new().map_err(failed)?);
     let carrier = Arc::new(Program { name, child: Mutex::new(child), stop: Arc::clone(&stop) });

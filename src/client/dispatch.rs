@@ -32,7 +32,7 @@ struct About {
 /// Where an answer goes.
 pub(super) enum Pending {
     /// To a call.
-    Call(Box<dyn FnOnce(Result<&RawValue>) + Send>),
+    Call(Taker),
     /// Nowhere.
     Nobody,
     /// To a call that wants a file's content.
@@ -40,6 +40,9 @@ pub(super) enum Pending {
     /// To the events of this process: it is the last one.
     Exec(ProcessId),
 }
+
+/// What takes an answer in.
+pub(super) type Taker = Box<dyn FnOnce(Result<&RawValue>) + Send>;
 
 /// An answer, and what was lifted out of it.
 pub(super) struct Content {

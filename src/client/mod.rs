@@ -204,7 +204,7 @@ impl ExecClient {
     /// # Errors
     /// `ConnectionLost`, `DuplicateId` where a process of this client has that id.
     pub fn exec(&self, params: &ExecParams) -> Result<Process> {
-        process::exec(self.link()?, params)
+        process::exec(&self.link()?, params)
     }
 
     /// Starts a program. It runs when this returns.
@@ -212,7 +212,7 @@ impl ExecClient {
     /// # Errors
     /// What the server answers, for instance `Os(ENOENT)`; `ConnectionLost`, `DuplicateId`.
     pub fn spawn(&self, params: &SpawnParams) -> Result<Process> {
-        process::spawn(self.link()?, params)
+        process::spawn(&self.link()?, params)
     }
 }
 

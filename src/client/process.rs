@@ -13,11 +13,11 @@ use crate::protocol::{
     SignalName, SpawnParams, SpawnResult, chunk, method, rpc,
 };
 
-pub(super) fn exec(link: Arc<Link>, params: &ExecParams) -> Result<Process> {
+pub(super) fn exec(link: &Arc<Link>, params: &ExecParams) -> Result<Process> {
     let id = params.process_id.clone();
     let (sender, events) = events();
     link.dispatch().subscribe(&id, sender)?;
-    let control = Arc::new(RemoteControl { link: Arc::clone(&link), id: id.clone() });
+    let control = Arc::new(RemoteControl { link: Arc::clone(link), id: id.clone() });
     // From here on its id is given up by being dropped.
     let process = Process::new(control, events, params.window);
     link.request(Pending::Exec(id), Vec::with_capacity(256), |buffer, id| {
@@ -26,11 +26,11 @@ pub(super) fn exec(link: Arc<Link>, params: &ExecParams) -> Result<Process> {
     Ok(process)
 }
 
-pub(super) fn spawn(link: Arc<Link>, params: &SpawnParams) -> Result<Process> {
+pub(super) fn spawn(link: &Arc<Link>, params: &SpawnParams) -> Result<Process> {
     let id = params.process_id.clone();
     let (sender, events) = events();
     link.dispatch().subscribe(&id, sender)?;
-    let control = Arc::new(RemoteControl { link: Arc::clone(&link), id });
+    let control = Arc::new(RemoteControl { link: Arc::clone(link), id });
     let mut process = Process::new(control, events, params.window);
     let SpawnResult { pid } = link.call(method::SPAWN, params)?;
     process.set_pid(pid);

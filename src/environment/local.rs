@@ -13,9 +13,10 @@ use crate::fs::{self, Part};
 use crate::mailbox::Reply;
 use crate::process::{self, Command, Ending, Family, Order, Sink, Terms};
 use crate::protocol::{
-    Base64, CopyParams, Empty, ExecParams, KillResult, MkdirParams, Mode, PathParams, ProcessId,
-    PtySize, ReadFileParams, ReadFileResult, ReaddirResult, RealpathResult, RemoveParams,
-    RenameParams, SpawnParams, StatParams, StatResult, WirePath, WriteFileParams, WriteFileResult,
+    Base64, CopyParams, Empty, ExecParams, InitializeResult, KillResult, MkdirParams, Mode,
+    PathParams, ProcessId, PtySize, ReadFileParams, ReadFileResult, ReaddirResult, RealpathResult,
+    RemoveParams, RenameParams, SpawnParams, StatParams, StatResult, WirePath, WriteFileParams,
+    WriteFileResult,
 };
 use crate::registry::Place;
 use crate::sys::child::Group;
@@ -83,6 +84,10 @@ impl ExecEnvironment for LocalExecEnvironment {
 
     fn local(&self) -> bool {
         true
+    }
+
+    fn about(&self) -> Result<InitializeResult> {
+        Ok(self.machine.describe(usize::MAX, None))
     }
 
     fn exec(&self, params: &ExecParams) -> Result<Process> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::process::{Command, Input, Terms};
-use crate::protocol::{EnvDelta, ExecParams, SpawnParams};
+use crate::protocol::{EnvDelta, ExecParams, InitializeResult, PROTOCOL_VERSION, SpawnParams};
 use crate::sys;
 use crate::sys::host::DescriptorLimit;
 use crate::sys::pty::Size;
@@ -77,6 +77,31 @@ impl Machine {
     /// The directory that relative paths are relative to; absolute.
     pub(crate) fn cwd(&self) -> &Path {
         &self.cwd
+    }
+
+    /// What it is, to whoever asks.
+    pub(crate) fn describe(
+        &self,
+        max_message_bytes: usize,
+        epoch: Option<u64>,
+    ) -> InitializeResult {
+        let text = |path: OsString| path.to_string_lossy().into_owned();
+        InitializeResult {
+            protocol_version: PROTOCOL_VERSION,
+            server_name: "ta".to_owned(),
+            server_version: env!("CARGO_PKG_VERSION").to_owned(),
+            cwd: text(self.cwd().into()),
+            home: self.home().map(|home| text(home.to_owned())),
+            tmpdir: text(std::env::temp_dir().into()),
+            shell: self.shell().map(|shell| text(shell.into())),
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            hostname: sys::host::hostname(),
+            pid: std::process::id(),
+            epoch,
+            max_message_bytes,
+            features: ["process", "pty", "fs", "net", "epoch"].map(str::to_owned).to_vec(),
+        }
     }
 
     /// A path as it is meant here. (Nothing is nowhere, and not the cwd.)

@@ -20,9 +20,9 @@ use std::path::Path;
 use crate::client::RemoteConnection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
-    ConnectParams, CopyParams, ExecParams, MkdirParams, PathParams, ReadFileParams, ReadFileResult,
-    ReaddirResult, RealpathResult, RemoveParams, RenameParams, SpawnParams, StatParams, StatResult,
-    WriteFileParams, WriteFileResult,
+    ConnectParams, CopyParams, ExecParams, InitializeResult, MkdirParams, PathParams,
+    ReadFileParams, ReadFileResult, ReaddirResult, RealpathResult, RemoveParams, RenameParams,
+    SpawnParams, StatParams, StatResult, WriteFileParams, WriteFileResult,
 };
 
 /// A place where programs run and files are. Whoever writes an agent holds one of these and need
@@ -37,6 +37,12 @@ pub trait ExecEnvironment: Send + Sync {
 
     /// Whether it is the machine that this program runs on.
     fn local(&self) -> bool;
+
+    /// What it says of itself.
+    ///
+    /// # Errors
+    /// `ConnectionLost`.
+    fn about(&self) -> Result<InitializeResult>;
 
     /// Runs a command line in the shell. It runs when this returns, or has failed to start, which
     /// its first event tells. [`Process::control`] is the handle to abort it.

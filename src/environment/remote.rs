@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{ExecEnvironment, Process};
 use crate::client::{ExecClient, RemoteConnection};
@@ -17,8 +17,8 @@ use crate::protocol::{
 #[derive(Clone)]
 pub struct RemoteExecEnvironment {
     client: ExecClient,
-    about: Arc<InitializeResult>,
-    cwd: Arc<PathBuf>,
+    /// What it has said of itself, once it was asked, and its directory.
+    about: Arc<OnceLock<(InitializeResult, PathBuf)>>,
 }
 
 impl RemoteExecEnvironment {
@@ -27,15 +27,23 @@ impl RemoteExecEnvironment {
     /// # Errors
     /// Those of [`ExecClient::initialize`].
     pub fn new(client: ExecClient) -> Result<Self> {
-        let about = client.initialize()?;
-        let cwd = Arc::new(PathBuf::from(&about.cwd));
-        Ok(Self { client, about: Arc::new(about), cwd })
+        let environment = Self::unasked(client);
+        environment.known()?;
+        Ok(environment)
     }
 
-    /// What the environment has said of itself.
-    #[must_use]
-    pub fn about(&self) -> &InitializeResult {
-        &self.about
+    /// The same, which is asked what it is when that is needed.
+    pub(crate) fn unasked(client: ExecClient) -> Self {
+        Self { client, about: Arc::default() }
+    }
+
+    fn known(&self) -> Result<&(InitializeResult, PathBuf)> {
+        if let Some(known) = self.about.get() {
+            return Ok(known);
+        }
+        let about = self.client.initialize()?;
+        let cwd = PathBuf::from(&about.cwd);
+        Ok(self.about.get_or_init(|| (about, cwd)))
     }
 
     /// The client.
@@ -69,11 +77,16 @@ impl RemoteExecEnvironment {
 
 impl ExecEnvironment for RemoteExecEnvironment {
     fn cwd(&self) -> &Path {
-        &self.cwd
+        // Known since it was made, but for the commands, which do not ask.
+        self.known().map_or(Path::new(""), |(_, cwd)| cwd)
     }
 
     fn local(&self) -> bool {
         false
+    }
+
+    fn about(&self) -> Result<InitializeResult> {
+        self.known().map(|(about, _)| about.clone())
     }
 
     fn exec(&self, params: &ExecParams) -> Result<Process> {

@@ -240,7 +240,7 @@ pub(crate) fn serve_stdio(config: Config, environment: Machine, stop: &Arc<Waker
     let input = sys::fd::duplicate_standard(0).map_err(what("stdin"))?;
     let output = sys::fd::duplicate_standard(1).map_err(what("stdout"))?;
     let target = Box::new(std::fs::File::from(output));
-    let end = serve_lines(Arc::new(config), &Arc::new(environment), input, target, stop);
+    let end = serve_lines(&Arc::new(config), &Arc::new(environment), input, target, stop);
     let end = end.map_err(what("stdin and stdout"))?;
     // A file system that hangs cannot hold the peer up: a thread that waits in it may keep the
     // process from being gone, and its descriptors with it.
@@ -259,7 +259,7 @@ pub(crate) fn serve_in_memory(environment: &Arc<Machine>, socket: UnixStream) ->
     let environment = Arc::clone(environment);
     let serve = move || {
         let config = Arc::new(Config::in_memory());
-        let _ = serve_lines(config, &environment, socket.into(), target, &stop);
+        let _ = serve_lines(&config, &environment, socket.into(), target, &stop);
     };
     let thread = thread::Builder::new().name("connection".to_owned());
     thread.spawn(serve).map(drop)
@@ -267,7 +267,7 @@ pub(crate) fn serve_in_memory(environment: &Arc<Machine>, socket: UnixStream) ->
 
 /// Serves a peer that sends a message a line, until it ends or `stop` is woken.
 fn serve_lines(
-    config: Arc<Config>,
+    config: &Arc<Config>,
     environment: &Arc<Machine>,
     input: OwnedFd,
     target: Box<dyn Target>,
@@ -284,7 +284,7 @@ fn serve_lines(
     let patience = Patience::new(config.peer_timeout);
     let mut source = LineSource::new(input, Arc::clone(stop), patience, config.max_message_bytes);
     let fence = Fence::new(Only);
-    let session = Session::new(&config, environment, outbox.clone(), fence, None);
+    let session = Session::new(config, environment, outbox.clone(), fence, None);
     let stopped = Arc::clone(stop);
     let Ended { end, lingering } =
         session.run(&mut source, &|| is_ready(stopped.as_fd(), Interest::Read));

@@ -26,9 +26,6 @@ pub(crate) use session::Session;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::environment::Machine;
-use crate::protocol::{InitializeResult, PROTOCOL_VERSION};
-use crate::sys;
 use crate::transport::http::Access;
 
 /// How the server is set up.
@@ -59,26 +56,5 @@ impl Config {
             max_connections: 1,
             epochs: Arc::default(),
         }
-    }
-}
-
-/// What the environment is, for `initialize`.
-fn describe(config: &Config, environment: &Machine, epoch: Option<u64>) -> InitializeResult {
-    let text = |path: std::ffi::OsString| path.to_string_lossy().into_owned();
-    InitializeResult {
-        protocol_version: PROTOCOL_VERSION,
-        server_name: "ta".to_owned(),
-        server_version: env!("CARGO_PKG_VERSION").to_owned(),
-        cwd: text(environment.cwd().into()),
-        home: environment.home().map(|home| text(home.to_owned())),
-        tmpdir: text(std::env::temp_dir().into()),
-        shell: environment.shell().map(|shell| text(shell.into())),
-        os: std::env::consts::OS.to_owned(),
-        arch: std::env::consts::ARCH.to_owned(),
-        hostname: sys::host::hostname(),
-        pid: std::process::id(),
-        epoch,
-        max_message_bytes: config.max_message_bytes,
-        features: ["process", "pty", "fs", "net", "epoch"].map(str::to_owned).to_vec(),
     }
 }

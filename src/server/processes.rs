@@ -42,31 +42,31 @@ impl Processes {
     /// `process/exec`
     pub(super) fn exec(&self, params: ExecParams, responder: Responder) {
         let id = params.process_id.clone();
-        self.start(id, self.environment.command_line(params), responder, Awaited::Exec);
+        self.start(&id, self.environment.command_line(params), responder, Awaited::Exec);
     }
 
     /// `process/spawn`
     pub(super) fn spawn(&self, params: SpawnParams, responder: Responder) {
         let id = params.process_id.clone();
         let awaited = |responder| Awaited::Spawn(Some(responder));
-        self.start(id, self.environment.program(params), responder, awaited);
+        self.start(&id, self.environment.program(params), responder, awaited);
     }
 
     fn start(
         &self,
-        id: ProcessId,
+        id: &ProcessId,
         resolved: Result<(Command, Terms)>,
         responder: Responder,
         awaited: impl FnOnce(Responder) -> Awaited,
     ) {
-        let ready = resolved.and_then(|resolved| Ok((resolved, self.family.reserve(&id)?)));
+        let ready = resolved.and_then(|resolved| Ok((resolved, self.family.reserve(id)?)));
         let ((command, terms), place) = match ready {
             Ok(ready) => ready,
             Err(error) => return responder.send::<()>(&Err(error)),
         };
         let number = place.number();
         let sink = HostSink::new(place, awaited(responder), &self.outbox, id.clone(), self.number);
-        self.family.start(number, &id, command, terms, sink);
+        self.family.start(number, id, command, terms, sink);
     }
 
     /// `process/write`

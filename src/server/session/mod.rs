@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 
+use super::Config;
 use super::epochs::{Fence, Member};
 use super::files::Files;
 use super::live::Live;
 use super::net::Connections;
 use super::processes::Processes;
 use super::responder::InFlight;
-use super::{Config, describe};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind};
 use crate::protocol::lifted::{self, Lifted};
