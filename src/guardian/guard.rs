@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{News, sweep};
+use super::News;
+use super::sweep::{self, Whose};
 use crate::descendants;
 use crate::supervision::Notify;
 use crate::sys::child::Status;
@@ -19,6 +20,8 @@ pub(crate) struct Guard {
     /// All that can be waited for and that whoever started it did not ignore.
     pub(super) signals: Signals,
     pub(super) notify: Notify,
+    /// Which of its children are the server's.
+    pub(super) whose: Whose,
 }
 
 impl Guard {
@@ -32,7 +35,7 @@ impl Guard {
         guard::set_name(c"ta-guardian");
         let status = self.wait();
         // What is below PID 1 ends with it, by the kernel's own hand.
-        if guard::pid() != 1 && !sweep::sweep(&self.signals) {
+        if guard::pid() != 1 && !sweep::sweep(&self.signals, self.whose) {
             crate::cli::say_error("some processes of the server cannot be ended, and live on");
         }
         // What has been handed to others than this process, in another namespace for instance.

@@ -1,11 +1,43 @@
-//! A server that does not get as far as serving.
+//! What was there before the server, and a server that does not get as far as serving.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use super::{escaped, one_of_each};
 use crate::support::{
-    DEADLINE, TempDir, binary, describe, holds_within, lacks, procfs, server, sys,
+    DEADLINE, Setup, TempDir, Victim, binary, describe, eventually, holds_within, lacks, procfs,
+    server, sys,
 };
+
+/// `logger & exec ta exec-server` in a script, or `exec ta exec-server 2> >(logger)`: the process
+/// has children when it becomes the server's guardian, and is handed what these leave.
+#[test]
+fn children_that_were_there_before_the_server_live_on() {
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        let strangers = [Victim::new(), Victim::new()];
+        let [child, orphan] = strangers.each_ref().map(Victim::command);
+        let script = format!(
+            "{{ {child} & sleep .3; {{ {orphan} & }} & wait %1; }} >/dev/null 2>&1 & \
+             {child} >/dev/null 2>&1 & exec \"$0\" \"$@\""
+        );
+        let mut server = Setup::new().under(&["sh", "-c", &script]).listen();
+        let mut peer = server.connect();
+        let mut victims = one_of_each(&mut peer);
+        victims.extend(escaped(&mut peer));
+        strangers[0].await_count(2);
+        let guardian = server.guardian();
+        let is_handed_over = || procfs::parent(strangers[1].await_alive()) == Some(guardian);
+        eventually(DEADLINE, "the orphan is the guardian's", is_handed_over);
+        sys::signal(server.pid(), signal).unwrap();
+        server.wait(DEADLINE);
+        let left = strangers.each_ref().map(Victim::count);
+        for pid in strangers.iter().flat_map(Victim::pids) {
+            let _ = sys::signal(pid, libc::SIGKILL);
+        }
+        assert_eq!(left, [2, 1], "strangers were ended, after signal {signal}");
+        assert!(victims.iter().all(|victim| victim.count() == 0), "some live on");
+    }
+}
 
 /// A file that nobody writes to, as a name server that does not answer would, keeps the server from
 /// ever getting further.
