@@ -82,6 +82,11 @@ impl Guard {
         } else {
             // The server is not reaped yet, so that the number is its own.
             let _ = guard::queue(self.server, arrival.signal, arrival.sender);
+            // One that somebody has suspended (it runs as the same user as what it starts) would
+            // not hear it.
+            if [signal::TERM, signal::INT, signal::HUP].contains(&arrival.signal) {
+                guard::signal_child(self.server, signal::CONT);
+            }
         }
     }
 

@@ -195,3 +195,20 @@ fn a_suspended_server_goes_on_where_it_was() {
         peer.ping();
     }
 }
+
+/// A command can do that to the server, by mistake or not.
+#[test]
+fn a_suspended_server_is_ended_all_the_same() {
+    let mut server = Server::start();
+    let mut peer = server.connect();
+    let victims = one_of_each(&mut peer);
+    let serving = server.pid();
+    peer.start_exec(json!({"command": "kill -STOP $PPID"}));
+    eventually(DEADLINE, "it is stopped", || procfs::state(serving) == "T");
+    let since = Instant::now();
+    server.signal(libc::SIGTERM);
+    let status = server.wait(DEADLINE);
+    assert_eq!(status.code(), Some(0), "{}", describe(status));
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    assert!(victims.iter().all(|victim| victim.count() == 0), "some live on");
+}
