@@ -10,8 +10,6 @@ use crate::sys::guard::{self, Reaped};
 use crate::sys::handle::Handle;
 use crate::sys::signal::{self, Signals};
 
-/// How long a process may take to be gone. What takes longer hangs in the kernel.
-const LIMIT: Duration = Duration::from_secs(4);
 /// How long between two looks, where no child's end comes first.
 const TURN: Duration = Duration::from_millis(10);
 /// The most rounds in which whatever has turned up is only stopped, and looked at again.
@@ -37,9 +35,8 @@ impl Whose {
 }
 
 /// Kills and reaps these children with all their descendants, and answers whether none is left.
-/// `ends` tells of a child's end.
-pub(super) fn sweep(ends: &Signals, whose: Whose) -> bool {
-    let deadline = Instant::now() + LIMIT;
+/// `ends` tells of a child's end. What is not gone at `deadline` hangs in the kernel.
+pub(super) fn sweep(ends: &Signals, whose: Whose, deadline: Instant) -> bool {
     let mut killed = HashSet::new();
     loop {
         if !reap_all() {
