@@ -42,10 +42,16 @@ pub(super) fn prepare() {
     LazyLock::force(&HOME);
 }
 
-/// Kills everything in every group of this server, and removes them.
-pub(super) fn end_all() {
-    if let Some(home) = HOME.as_ref().filter(|home| home.exists()) {
+/// Kills everything in every group of this server. It takes no time; see [`remove_all`].
+pub(super) fn kill_all() {
+    if let Some(home) = HOME.as_ref() {
         let _ = fs::write(home.join("cgroup.kill"), "1");
+    }
+}
+
+/// Removes them, when what was in them is gone.
+pub(super) fn remove_all() {
+    if let Some(home) = HOME.as_ref().filter(|home| home.exists()) {
         remove(home);
     }
 }

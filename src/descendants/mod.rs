@@ -169,6 +169,8 @@ pub(crate) fn shortcoming() -> Option<&'static str> {
 
 /// Ends everything that this server has started, of whichever connection.
 pub(crate) fn end_all(timeout: Duration) -> usize {
-    cgroup::end_all();
-    Pattern::of_server().map_or(0, |pattern| hunt::end(Some(pattern), &[], timeout))
+    cgroup::kill_all();
+    let left = Pattern::of_server().map_or(0, |pattern| hunt::end(Some(pattern), &[], timeout));
+    cgroup::remove_all();
+    left
 }
