@@ -22,8 +22,9 @@ use crate::transport::http;
 
 /// A connection's stack. A thread that waits has touched two or three pages of it.
 const STACK: usize = 256 * 1024;
-/// How long a stopping server waits for its connections.
-const STOPPING: Duration = Duration::from_secs(4);
+/// How long a stopping server waits for its connections: what they wait for their processes, and a
+/// moment for the last word.
+const STOPPING: Duration = Duration::from_millis(3500);
 /// The most connections that have not shown yet what they are. They are not part of the limit on
 /// connections, and when there are more, the oldest goes: strangers that connect and say nothing
 /// keep out neither a host nor a probe.
