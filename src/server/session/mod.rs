@@ -3,6 +3,8 @@
 
 mod ask;
 mod epoch;
+#[cfg(test)]
+mod fault;
 
 pub(super) use ask::{bytes_and_eof, reply_with};
 
@@ -281,6 +283,9 @@ impl Drop for Session {
         self.files.stop();
         if !are_gone || !self.fence.gate().finish(Duration::ZERO) {
             self.member.get().into_iter().for_each(Member::stay);
+            // A newer host would wait for it in vain for ever. (Over stdio there is none, and the
+            // program is to exit.)
+            self.see_to_the_end(&|| self.outbox.is_stdio());
         }
     }
 }
