@@ -266,7 +266,7 @@ impl Session {
     /// Ends its processes and connections. `false` where some are not gone.
     fn end_all(&self) -> bool {
         let deadline = Instant::now() + ENDING;
-        self.connections.begin_end();
+        self.connections.begin_end(self.fence.is_down());
         let stuck = self.processes.end(deadline);
         let left = deadline.saturating_duration_since(Instant::now());
         self.connections.wait_gone(left) == 0 && stuck == 0
