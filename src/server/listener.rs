@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Config;
 use super::connection::{Connection, refuse};
+use super::epochs::Fence;
 use crate::environment::LocalExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
@@ -69,12 +70,12 @@ struct Sockets {
     next: u64,
     /// By number, which is by age.
     unadmitted: BTreeMap<u64, Arc<TcpStream>>,
-    admitted: BTreeMap<u64, Arc<TcpStream>>,
+    admitted: BTreeMap<u64, (Arc<TcpStream>, Arc<Fence>)>,
 }
 
 impl Sockets {
     fn all(&self) -> impl Iterator<Item = &Arc<TcpStream>> {
-        self.unadmitted.values().chain(self.admitted.values())
+        self.unadmitted.values().chain(self.admitted.values().map(|(socket, _)| socket))
     }
 }
 
@@ -132,15 +133,16 @@ impl Opened {
         Ok(Self { connections: Arc::clone(connections), number })
     }
 
-    /// Whether it may go on, being one of at most `most`.
-    pub(super) fn admit(&self, most: usize) -> bool {
+    /// Whether it may go on, being one of at most `most`. Those behind a fence are about to go, and
+    /// do not keep out whoever comes with the host that has taken over.
+    pub(super) fn admit(&self, most: usize, fence: &Arc<Fence>) -> bool {
         let mut sockets = lock(&self.connections.sockets);
-        if sockets.admitted.len() >= most {
+        if sockets.admitted.values().filter(|(_, fence)| !fence.is_down()).count() >= most {
             return false;
         }
         // One that is not there any more had to make room for another; its socket is closed.
         let Some(socket) = sockets.unadmitted.remove(&self.number) else { return false };
-        sockets.admitted.insert(self.number, socket);
+        sockets.admitted.insert(self.number, (socket, Arc::clone(fence)));
         true
     }
 }
