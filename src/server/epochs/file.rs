@@ -129,6 +129,8 @@ fn put(place: &Place, epoch: u64, locked: &mut Option<File>) -> io::Result<()> {
     fsync(staged.file())?;
     // While it has no place yet: nothing may fail between its getting one and the lock.
     let file = staged.file().try_clone()?;
+    // (It has the lock of any staged file, unless the file system has refused that.)
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     staged.place(&place.name, locked.is_none())?;
     *locked = Some(file);
     sync(&place.directory)
