@@ -184,6 +184,12 @@ pub(crate) fn is_open() -> io::Result<()> {
     })
 }
 
+/// Whether this thread may still change something. One that was not let in again is waited for by
+/// nobody, and whatever it had in mind for its end stays undone.
+pub(crate) fn is_inside() -> bool {
+    CARRIED.with_borrow(|pass| pass.as_ref().is_none_or(|pass| matches!(pass.at, At::Inside)))
+}
+
 /// Does something outside that nobody sees, however long it takes, and comes in again.
 ///
 /// # Errors
@@ -217,11 +223,14 @@ mod tests {
         let gate = Arc::new(Gate::default());
         gate.enter().unwrap().carry(|| {
             assert_eq!(outside(|| Ok(gate.finish(NOW))).ok(), Some(false));
+            assert!(is_inside());
             let returned = outside(|| {
+                assert!(!is_inside());
                 gate.close();
                 assert!(gate.finish(NOW));
                 Ok(())
             });
+            assert!(!is_inside());
             assert_eq!(Errno::from_io_error(&returned.unwrap_err()), Some(Errno::CANCELED));
             assert!(outside(|| Ok(())).is_err());
         });

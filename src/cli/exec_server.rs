@@ -144,6 +144,14 @@ impl ExecServer {
         signal::ignore_file_size_limit();
         sys::fd::close_inherited_on_exec();
         let descriptor_limit = sys::host::raise_descriptor_limit();
+        // Before anything that may take its time, such as reading a file.
+        let life = match Life::watch(signals, guardian) {
+            Ok(life) => life,
+            Err(error) => {
+                say_error(failed(&error).message());
+                return ExitCode::FAILURE;
+            }
+        };
         let prepared = sockets.and_then(|sockets| {
             let config = self.config(self.access(token, &sockets)?)?;
             let options = MachineOptions {
@@ -161,11 +169,10 @@ impl ExecServer {
             }
         };
         log::start(self.log_level, self.log_format);
-        let life = Life { signals, guardian: Arc::new(guardian) };
         let served = if self.stdio {
-            serve_standard(config, environment, life)
+            serve_standard(config, environment, &life)
         } else {
-            self.listen(sockets, config, environment, life)
+            self.listen(sockets, config, environment, &life)
         };
         descendants::end_all(SWEEP);
         fs::abandon_staged(ABANDON);
@@ -183,7 +190,7 @@ impl ExecServer {
         sockets: Vec<TcpListener>,
         config: Config,
         environment: Machine,
-        life: Life,
+        life: &Life,
     ) -> Result<()> {
         let stop = Arc::new(Waker::new().map_err(|error| failed(&error))?);
         let server = if sockets.is_empty() {
@@ -192,9 +199,8 @@ impl ExecServer {
             Server::new(sockets, config, environment).map_err(|error| failed(&error))?
         };
         let addresses = server.addresses().map_err(|error| failed(&error))?;
-        let guardian = Arc::clone(&life.guardian);
         let stopper = server.stopper(&stop);
-        life.on_signal(move || stopper.stop()).map_err(|error| failed(&error))?;
+        life.on_signal(move || stopper.stop());
         for address in addresses {
             let url = format!("ws://{address}/exec");
             log::listening(&url);
@@ -203,7 +209,7 @@ impl ExecServer {
             }
         }
         warn_of_shortcoming();
-        guardian.tell(News::Ready);
+        life.guardian.tell(News::Ready);
         server.run(&stop);
         Ok(())
     }
@@ -277,15 +283,14 @@ fn warn_of_shortcoming() {
     }
 }
 
-fn serve_standard(config: Config, environment: Machine, life: Life) -> Result<()> {
+fn serve_standard(config: Config, environment: Machine, life: &Life) -> Result<()> {
     let stop = Arc::new(Waker::new().map_err(|error| failed(&error))?);
     let waker = Arc::clone(&stop);
-    let guardian = Arc::clone(&life.guardian);
-    life.on_signal(move || waker.wake()).map_err(|error| failed(&error))?;
+    life.on_signal(move || waker.wake());
     warn_of_shortcoming();
-    guardian.tell(News::Ready);
+    life.guardian.tell(News::Ready);
     let served = serve_stdio(config, environment, &stop);
-    guardian.tell(News::Stopping);
+    life.guardian.tell(News::Stopping);
     served
 }
 

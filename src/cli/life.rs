@@ -1,7 +1,7 @@
 //! What the server's own life hangs on: signals, and its guardian.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use crate::fs;
 use crate::guardian::{Acts, Guardian, Meaning, News};
 use crate::log;
 use crate::server::wait_for_none;
+use crate::sync::lock;
 use crate::sys::signal::{self, Signals};
 
 /// How long the processes may take to be gone after a second signal, where no guardian ends them.
@@ -19,24 +20,57 @@ const ABANDON_AT_ONCE: Duration = Duration::from_millis(300);
 
 /// What the server's own life hangs on.
 pub(super) struct Life {
-    pub(super) signals: Signals,
     pub(super) guardian: Arc<Guardian>,
+    phase: Arc<Mutex<Phase>>,
+}
+
+/// How far the server has come.
+enum Phase {
+    /// It has started nothing yet.
+    Starting,
+    /// This is what stops it.
+    Serving(Box<dyn FnOnce() + Send>),
+    /// It has been stopped.
+    Stopping,
 }
 
 impl Life {
+    /// Takes signals from now on, on a thread of its own. While the server is still starting it
+    /// ends at the first one: a file or a name server may keep it from ever getting further, and
+    /// the signals are blocked.
+    pub(super) fn watch(signals: Signals, guardian: Guardian) -> io::Result<Self> {
+        let guardian = Arc::new(guardian);
+        let phase = Arc::new(Mutex::new(Phase::Starting));
+        let life = Self { guardian: Arc::clone(&guardian), phase: Arc::clone(&phase) };
+        let watch = Watch { signals, guardian, phase };
+        let thread = thread::Builder::new().name("signals".to_owned()).stack_size(64 * 1024);
+        thread.spawn(move || watch.wait())?;
+        Ok(life)
+    }
+
     /// Calls `stop` when somebody wants the server to stop, or its guardian has died. At a second
     /// time it ends at once; without a guardian only when nothing is left that must not outlive
     /// it. At a third not even that is waited for.
-    pub(super) fn on_signal(self, stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let wait = move || self.wait(stop);
-        thread::Builder::new().name("signals".to_owned()).stack_size(64 * 1024).spawn(wait)?;
-        Ok(())
+    pub(super) fn on_signal(&self, stop: impl FnOnce() + Send + 'static) {
+        let mut phase = lock(&self.phase);
+        // (Else it is about to exit.)
+        if matches!(*phase, Phase::Starting) {
+            *phase = Phase::Serving(Box::new(stop));
+        }
     }
+}
 
-    fn wait(self, stop: impl FnOnce()) {
+/// The thread that takes signals.
+struct Watch {
+    signals: Signals,
+    guardian: Arc<Guardian>,
+    phase: Arc<Mutex<Phase>>,
+}
+
+impl Watch {
+    fn wait(self) {
         let mut acts = Acts::default();
-        let mut stop = Some(stop);
-        let (mut alone, mut hurried) = (0, false);
+        let (mut stopping, mut alone, mut hurried) = (false, 0, false);
         while let Ok(arrival) = self.signals.next() {
             let name = signal::name(arrival.signal);
             let (times, why) = match self.guardian.meaning(&arrival, &mut acts) {
@@ -47,10 +81,11 @@ impl Life {
                 }
                 Meaning::Nothing => continue,
             };
-            if let Some(stop) = stop.take() {
+            if !stopping {
+                stopping = true;
                 log::info("stopping", &[(why.0, &why.1)]);
                 self.guardian.tell(News::Stopping);
-                stop();
+                hurried = !self.stop();
             }
             if times > 2 {
                 signal::die_of(arrival.signal);
@@ -61,6 +96,18 @@ impl Life {
                 self.exit_soon();
             }
         }
+    }
+
+    /// Stops it. `false` if it had not begun to serve, and exits.
+    fn stop(&self) -> bool {
+        // (Taken first: what stops it must not be called under the lock.)
+        let phase = std::mem::replace(&mut *lock(&self.phase), Phase::Stopping);
+        if let Phase::Serving(stop) = phase {
+            stop();
+            return true;
+        }
+        self.exit_soon();
+        false
     }
 
     /// On a thread of its own: removing a file may hang.

@@ -140,6 +140,18 @@ pub(crate) fn prepare() {
     mark::can_mark();
 }
 
+/// Whether what this server starts can be told by a mark.
+#[cfg(target_os = "linux")]
+pub(crate) fn are_marked() -> bool {
+    mark::can_mark()
+}
+
+/// Whether this process bears the server's mark.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_own(pid: i32) -> bool {
+    Pattern::of_server().is_some_and(|pattern| pattern.fits(pid))
+}
+
 /// What cannot be done here.
 pub(crate) fn shortcoming() -> Option<&'static str> {
     match (mark::can_mark(), proc_is_usable()) {

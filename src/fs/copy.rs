@@ -25,6 +25,7 @@ use super::stat::{Identity, mode};
 use super::write::{MOST_ATTEMPTS, Refusal, Terms, may_be_written, reserved};
 use super::{Place, is_marked_directory, trimmed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::gate;
 
 /// Copies what stands at a path; a symbolic link as one. Modes are kept. A file gets the content and
 /// the mode, and keeps what else it is; a directory is filled up; a link is replaced.
@@ -210,7 +211,9 @@ impl Trees {
     }
 
     fn leave(&mut self) -> io::Result<()> {
-        if let Some(source) = self.tasks.pop().and_then(|task| task.source) {
+        let source = self.tasks.pop().and_then(|task| task.source);
+        // (Who was kept outside, where a file's content is written, changes no directory either.)
+        if let Some(source) = source.filter(|_| gate::is_inside()) {
             let here = self.to.here()?;
             let own = fstat(here)?;
             // What a directory passes on to those in it (setgid), they keep.

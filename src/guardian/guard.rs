@@ -1,17 +1,27 @@
 //! The guardian's own life: it waits for signals and for children to end, and does nothing else.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{News, sweep};
+use super::News;
+use super::sweep::{self, Whose};
 use crate::descendants;
 use crate::supervision::Notify;
 use crate::sys::child::Status;
 use crate::sys::guard::{self, Reaped};
 use crate::sys::signal::{self, Arrival, Signals};
 
-/// How long what is not below this process may take to be gone.
-const ELSEWHERE: Duration = Duration::from_millis(500);
+/// How long what is below this process may take to be gone.
+const SWEEP: Duration = Duration::from_secs(4);
+/// How long what is not below it may take.
+const ELSEWHERE: Duration = Duration::from_millis(400);
+/// How long after a stop was asked for both must be over: a process that hangs in the kernel must not
+/// keep the service from being stopped within 5 s.
+const ORDERLY: Duration = Duration::from_millis(4600);
+/// What either may take at the least, however long the server itself has taken.
+const LEAST: Duration = Duration::from_millis(200);
+/// What asks for a stop.
+const STOPS: [i32; 3] = [signal::TERM, signal::INT, signal::HUP];
 
 /// The process that was started, while the server runs as its child.
 pub(crate) struct Guard {
@@ -19,6 +29,8 @@ pub(crate) struct Guard {
     /// All that can be waited for and that whoever started it did not ignore.
     pub(super) signals: Signals,
     pub(super) notify: Notify,
+    /// Which of its children are the server's.
+    pub(super) whose: Whose,
 }
 
 impl Guard {
@@ -30,13 +42,20 @@ impl Guard {
         // say what is wrong.
         guard::close_all_but_stderr();
         guard::set_name(c"ta-guardian");
-        let status = self.wait();
+        let (status, asked) = self.wait();
+        let end = asked.map(|asked| asked + ORDERLY);
+        let within = |most: Duration, reserve: Duration| {
+            let now = Instant::now();
+            let end = end.and_then(|end| end.checked_sub(reserve)).unwrap_or(now + most);
+            end.clamp(now + LEAST, now + most)
+        };
         // What is below PID 1 ends with it, by the kernel's own hand.
-        if guard::pid() != 1 && !sweep::sweep(&self.signals) {
+        if guard::pid() != 1 && !sweep::sweep(&self.signals, self.whose, within(SWEEP, ELSEWHERE)) {
             crate::cli::say_error("some processes of the server cannot be ended, and live on");
         }
         // What has been handed to others than this process, in another namespace for instance.
-        descendants::end_all(ELSEWHERE);
+        let left = within(ELSEWHERE, Duration::ZERO).saturating_duration_since(Instant::now());
+        descendants::end_all(left);
         match status {
             Status::Exited(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
             Status::Signaled(signal) => {
@@ -46,16 +65,24 @@ impl Guard {
         }
     }
 
-    fn wait(&self) -> Status {
+    /// Answers how the server has ended, and when it was first asked to.
+    fn wait(&self) -> (Status, Option<Instant>) {
+        let mut asked = None;
         loop {
             match self.signals.next() {
                 Ok(arrival) if arrival.signal == signal::CHLD => {
                     if let Some(status) = self.reap() {
                         self.tell_last();
-                        return status;
+                        return (status, asked);
                     }
                 }
-                Ok(arrival) => self.pass_on(&arrival),
+                Ok(arrival) => {
+                    let is_news = matches!(self.news(&arrival), Some(News::Stopping));
+                    if is_news || STOPS.contains(&arrival.signal) {
+                        asked.get_or_insert_with(Instant::now);
+                    }
+                    self.pass_on(&arrival);
+                }
                 Err(_) => std::thread::yield_now(),
             }
         }
@@ -79,6 +106,11 @@ impl Guard {
         } else {
             // The server is not reaped yet, so that the number is its own.
             let _ = guard::queue(self.server, arrival.signal, arrival.sender);
+            // One that somebody has suspended (it runs as the same user as what it starts) would
+            // not hear it.
+            if STOPS.contains(&arrival.signal) {
+                guard::signal_child(self.server, signal::CONT);
+            }
         }
     }
 

@@ -82,12 +82,16 @@ pub(crate) enum Meaning {
 pub(crate) fn fork(notify: Notify) -> io::Result<Side> {
     kernel::adopt_orphans()?;
     let own = kernel::pid();
+    // A shell may have started something and then become this program: `logger & exec ta …`, or
+    // `exec ta … 2> >(logger)`. That, and what it orphans, is no concern of the server's.
+    let has_strangers = kernel::has_children() && crate::descendants::are_marked();
+    let whose = if has_strangers { sweep::Whose::Marked } else { sweep::Whose::All };
     // Before the fork: a child's end that nobody waits for is forgotten.
     let (signals, before) = signal::Signals::take_all();
     match kernel::fork()? {
         kernel::Forked::Parent(server) => {
             before.keep();
-            Ok(Side::Guard(Guard { server, signals, notify }))
+            Ok(Side::Guard(Guard { server, signals, notify, whose }))
         }
         kernel::Forked::Child => {
             drop(before);

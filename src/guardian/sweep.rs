@@ -10,8 +10,6 @@ use crate::sys::guard::{self, Reaped};
 use crate::sys::handle::Handle;
 use crate::sys::signal::{self, Signals};
 
-/// How long a process may take to be gone. What takes longer hangs in the kernel.
-const LIMIT: Duration = Duration::from_secs(4);
 /// How long between two looks, where no child's end comes first.
 const TURN: Duration = Duration::from_millis(10);
 /// The most rounds in which whatever has turned up is only stopped, and looked at again.
@@ -21,19 +19,36 @@ const HIGHEST_PID: i32 = 1 << 22;
 /// How many are asked first.
 const NEAR: i32 = 1 << 16;
 
-/// Kills and reaps all descendants, and answers whether none is left. `ends` tells of a child's
-/// end.
-pub(super) fn sweep(ends: &Signals) -> bool {
-    let deadline = Instant::now() + LIMIT;
+/// Which of this process's children are to be ended, with all that is below them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// All: this process had none before it had the server.
+    All,
+    /// Those that bear the server's mark.
+    Marked,
+}
+
+impl Whose {
+    fn includes(self, child: i32) -> bool {
+        self == Self::All || descendants::is_own(child)
+    }
+}
+
+/// Kills and reaps these children with all their descendants, and answers whether none is left.
+/// `ends` tells of a child's end. What is not gone at `deadline` hangs in the kernel.
+pub(super) fn sweep(ends: &Signals, whose: Whose, deadline: Instant) -> bool {
     let mut killed = HashSet::new();
     loop {
         if !reap_all() {
             return true;
         }
-        let found = Family::now();
+        let found = Family::now(whose);
+        if whose == Whose::Marked && found.members.is_empty() {
+            return true;
+        }
         // The first look is at what has always been there. Whatever turns up after it makes more
         // of itself, and may do so faster than it can be killed one by one: it has to stand still.
-        let found = if killed.is_empty() { found } else { hold_still(found, &killed) };
+        let found = if killed.is_empty() { found } else { hold_still(found, &killed, whose) };
         let signalled = found.signal(signal::KILL);
         killed.extend(found.members());
         let _ = ends.next_within(TURN);
@@ -56,7 +71,7 @@ fn reap_all() -> bool {
 }
 
 /// Stops what is new, and looks again, until nothing new turns up.
-fn hold_still(mut found: Family, known: &HashSet<i32>) -> Family {
+fn hold_still(mut found: Family, known: &HashSet<i32>, whose: Whose) -> Family {
     let mut seen = known.clone();
     for _ in 0..ROUNDS {
         if found.members().all(|pid| seen.contains(&pid)) {
@@ -64,12 +79,12 @@ fn hold_still(mut found: Family, known: &HashSet<i32>) -> Family {
         }
         found.signal(signal::STOP);
         seen.extend(found.members());
-        found = Family::now();
+        found = Family::now(whose);
     }
     found
 }
 
-/// The descendants of this process, each with its parent.
+/// These children and their descendants, each with its parent.
 struct Family {
     own: i32,
     members: Vec<(i32, i32)>,
@@ -77,11 +92,14 @@ struct Family {
 
 impl Family {
     /// Those that there are now.
-    fn now() -> Self {
+    fn now(whose: Whose) -> Self {
         let own = guard::pid();
-        let members = by_proc(own).filter(|members| !members.is_empty());
-        // A /proc may hide the processes of other users, which those of sudo(8) are.
-        Self { own, members: members.unwrap_or_else(|| by_asking(own)) }
+        let members = by_proc(own, whose);
+        // A /proc may hide the processes of other users, which those of sudo(8) are. (Beside
+        // children of another's that is not worth two seconds: what bears the mark is looked for
+        // once more after this.)
+        let members = members.filter(|members| whose == Whose::Marked || !members.is_empty());
+        Self { own, members: members.unwrap_or_else(|| by_asking(own, whose)) }
     }
 
     fn members(&self) -> impl Iterator<Item = i32> {
@@ -106,7 +124,7 @@ impl Family {
 }
 
 /// From one pass over /proc; `None` where there is none, or it is another PID namespace's.
-fn by_proc(own: i32) -> Option<Vec<(i32, i32)>> {
+fn by_proc(own: i32, whose: Whose) -> Option<Vec<(i32, i32)>> {
     if !descendants::proc_is_usable() {
         return None;
     }
@@ -119,8 +137,9 @@ fn by_proc(own: i32) -> Option<Vec<(i32, i32)>> {
             children.entry(parent).or_default().push(pid);
         }
     }
-    let mut found = Vec::new();
-    let mut parents = vec![own];
+    let mut parents = children.remove(&own).unwrap_or_default();
+    parents.retain(|child| whose.includes(*child));
+    let mut found: Vec<_> = parents.iter().map(|child| (*child, own)).collect();
     while let Some(parent) = parents.pop() {
         let below = children.remove(&parent).unwrap_or_default();
         found.extend(below.iter().map(|pid| (*pid, parent)));
@@ -133,10 +152,11 @@ fn by_proc(own: i32) -> Option<Vec<(i32, i32)>> {
 /// this process's when they have been killed. Asking of all takes two seconds. But numbers are
 /// given out in turn, and few systems have set the limit high: so those that follow on this
 /// process's own come first, then the low ones, then all.
-fn by_asking(own: i32) -> Vec<(i32, i32)> {
+fn by_asking(own: i32, whose: Whose) -> Vec<(i32, i32)> {
     let ranges = [own..own.saturating_add(NEAR), 1..NEAR, 1..HIGHEST_PID];
     let children = ranges.into_iter().map(|range| -> Vec<_> {
-        range.filter(|pid| guard::is_child(*pid)).map(|pid| (pid, own)).collect()
+        let children = range.filter(|pid| guard::is_child(*pid) && whose.includes(*pid));
+        children.map(|pid| (pid, own)).collect()
     });
     children.into_iter().find(|children| !children.is_empty()).unwrap_or_default()
 }

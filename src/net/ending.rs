@@ -26,6 +26,7 @@ impl<C: Closer> Worker<'_, C> {
     pub(super) fn finish<S: Sink<Closer = C>>(mut self, sink: &mut S) {
         self.stop_sending(&closed_by_host(self.mailbox.id()));
         if self.abandoned {
+            self.reset_if_fenced();
             self.mailbox.close();
             return;
         }
@@ -51,6 +52,17 @@ impl<C: Closer> Worker<'_, C> {
                 self.drain(Instant::now() + LAST_SENT);
             }
             self.counts.draining.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.reset_if_fenced();
+    }
+
+    /// Behind the fence the socket is closed with what the far end has not been sent yet, which
+    /// the kernel would go on with for as long as that takes.
+    fn reset_if_fenced(&self) {
+        if let Some(socket) = &self.socket
+            && self.counts.fenced.load(Ordering::Acquire)
+        {
+            socket::drop_unsent(socket.0.as_fd());
         }
     }
 

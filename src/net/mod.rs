@@ -17,7 +17,7 @@ pub(crate) use order::{Closer, Mailbox, Order};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::error::Error;
@@ -53,6 +53,15 @@ pub(crate) struct Counts {
     lookups: AtomicUsize,
     /// Closed connections whose last bytes are on their way.
     draining: AtomicUsize,
+    /// A newer host has taken over.
+    fenced: AtomicBool,
+}
+
+impl Counts {
+    /// From here on what is abandoned is reset: of what it has written, the kernel sends no more.
+    pub(crate) fn fence(&self) {
+        self.fenced.store(true, Ordering::Release);
+    }
 }
 
 /// The rules that a connection is made under.

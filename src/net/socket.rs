@@ -5,9 +5,12 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_oobinline, set_tcp_nodelay, socket_error};
+use rustix::net::sockopt::{
+    set_socket_linger, set_socket_oobinline, set_tcp_nodelay, socket_error,
+};
 use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketAddrUnix, SocketType};
 
 #[cfg(not(target_os = "linux"))]
@@ -134,6 +137,12 @@ pub(super) fn look(socket: BorrowedFd<'_>) -> Result<Behind, Errno> {
         Err(Errno::AGAIN | Errno::INTR) => Ok(Behind::Nothing),
         Err(error) => Err(error),
     }
+}
+
+/// What has not been sent when it is closed never is: the far end is told of a reset.
+pub(super) fn drop_unsent(socket: BorrowedFd<'_>) {
+    // (What is written to a Unix socket is at the far end already.)
+    let _ = set_socket_linger(socket, Some(Duration::ZERO));
 }
 
 /// Closes the sending half.

@@ -46,13 +46,12 @@ impl Connection {
                 return log::debug("no request", &[("peer", &self.peer), ("why", &error)]);
             }
         };
+        let fence = Fence::new(Far(Arc::clone(socket)));
+        let admit = |epoch| self.opened.admit(self.most_connections(epoch), &fence);
         let route = match route {
-            Route::Upgrade { epoch, .. } if !self.opened.admit(self.most_connections(epoch)) => {
-                http::too_many_connections()
-            }
+            Route::Upgrade { epoch, .. } if !admit(epoch) => http::too_many_connections(),
             route => route,
         };
-        let fence = Fence::new(Far(Arc::clone(socket)));
         let (route, member) = self.enter(route, &fence);
         match route {
             Route::Answer { response, status } => {

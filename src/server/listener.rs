@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Config;
 use super::connection::{Connection, refuse};
+use super::epochs::Fence;
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
@@ -22,8 +23,9 @@ use crate::transport::http;
 
 /// A connection's stack. A thread that waits has touched two or three pages of it.
 const STACK: usize = 256 * 1024;
-/// How long a stopping server waits for its connections.
-const STOPPING: Duration = Duration::from_secs(4);
+/// How long a stopping server waits for its connections: what they wait for their processes, and a
+/// moment for the last word.
+const STOPPING: Duration = Duration::from_millis(3500);
 /// The most connections that have not shown yet what they are. They are not part of the limit on
 /// connections, and when there are more, the oldest goes: strangers that connect and say nothing
 /// keep out neither a host nor a probe.
@@ -68,12 +70,12 @@ struct Sockets {
     next: u64,
     /// By number, which is by age.
     unadmitted: BTreeMap<u64, Arc<TcpStream>>,
-    admitted: BTreeMap<u64, Arc<TcpStream>>,
+    admitted: BTreeMap<u64, (Arc<TcpStream>, Arc<Fence>)>,
 }
 
 impl Sockets {
     fn all(&self) -> impl Iterator<Item = &Arc<TcpStream>> {
-        self.unadmitted.values().chain(self.admitted.values())
+        self.unadmitted.values().chain(self.admitted.values().map(|(socket, _)| socket))
     }
 }
 
@@ -131,15 +133,16 @@ impl Opened {
         Ok(Self { connections: Arc::clone(connections), number })
     }
 
-    /// Whether it may go on, being one of at most `most`.
-    pub(super) fn admit(&self, most: usize) -> bool {
+    /// Whether it may go on, being one of at most `most`. Those behind a fence are about to go, and
+    /// do not keep out whoever comes with the host that has taken over.
+    pub(super) fn admit(&self, most: usize, fence: &Arc<Fence>) -> bool {
         let mut sockets = lock(&self.connections.sockets);
-        if sockets.admitted.len() >= most {
+        if sockets.admitted.values().filter(|(_, fence)| !fence.is_down()).count() >= most {
             return false;
         }
         // One that is not there any more had to make room for another; its socket is closed.
         let Some(socket) = sockets.unadmitted.remove(&self.number) else { return false };
-        sockets.admitted.insert(self.number, socket);
+        sockets.admitted.insert(self.number, (socket, Arc::clone(fence)));
         true
     }
 }

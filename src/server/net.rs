@@ -108,8 +108,11 @@ impl Connections {
         }
     }
 
-    /// Closes them all, without waiting for that.
-    pub(super) fn begin_end(&self) {
+    /// Closes them all, without waiting for that. Where a newer host waits for it, they are reset.
+    pub(super) fn begin_end(&self, is_fenced: bool) {
+        if is_fenced {
+            self.counts.fence();
+        }
         self.registry.begin_end();
     }
 

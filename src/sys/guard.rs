@@ -123,14 +123,22 @@ pub(crate) fn reap_any() -> Reaped {
     }
 }
 
+/// Whether this process has children, unreaped ones included.
+pub(crate) fn has_children() -> bool {
+    look(libc::P_ALL, 0)
+}
+
 /// Whether that is a child of this process (unreaped ones included): the way to find them where
 /// there is no /proc.
 pub(crate) fn is_child(pid: i32) -> bool {
-    let Ok(id) = libc::id_t::try_from(pid) else { return false };
+    libc::id_t::try_from(pid).is_ok_and(|id| look(libc::P_PID, id))
+}
+
+fn look(kind: libc::idtype_t, id: libc::id_t) -> bool {
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     // SAFETY: waitid stores one siginfo_t, and with these options changes nothing.
-    check(unsafe { libc::waitid(libc::P_PID, id, info.as_mut_ptr(), options) }).is_ok()
+    check(unsafe { libc::waitid(kind, id, info.as_mut_ptr(), options) }).is_ok()
 }
 
 /// Signals a child of this process, and answers whether that was allowed. Nobody but this process

@@ -29,7 +29,8 @@ pub(super) struct EpochFile {
     /// As it was given, for messages.
     path: PathBuf,
     place: Place,
-    locked: File,
+    /// Always there.
+    locked: Option<File>,
 }
 
 /// Why an attempt to take it fails.
@@ -74,12 +75,13 @@ impl EpochFile {
         let file = match openat(&place.directory, &place.name, flags, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => {
-                let locked = match put(&place, 0, Kept::None) {
+                let mut locked = None;
+                match put(&place, 0, &mut locked) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         return Err(Refusal::Again);
                     }
                     made => made?,
-                };
+                }
                 return Ok((Self { path: path.to_owned(), place, locked }, 0));
             }
             // A link that came meanwhile.
@@ -104,7 +106,7 @@ impl EpochFile {
             return Err(Refusal::Again);
         }
         let epoch = read(&file)?;
-        Ok((Self { path: path.to_owned(), place, locked: file }, epoch))
+        Ok((Self { path: path.to_owned(), place, locked: Some(file) }, epoch))
     }
 
     /// Puts another number into it; it is on the disk when this returns.
@@ -112,34 +114,26 @@ impl EpochFile {
     /// # Errors
     /// It cannot be written. What it holds then is either number, whole.
     pub(super) fn write(&mut self, epoch: u64) -> Result<()> {
-        let kept = Kept::LockOf(&mut self.locked);
-        put(&self.place, epoch, kept).map(drop).map_err(|error| {
+        put(&self.place, epoch, &mut self.locked).map_err(|error| {
             let what = format!("cannot write epoch {epoch} to the epoch file {:?}", self.path);
             Error::io(&error, what)
         })
     }
 }
 
-/// What keeps others away while the file is replaced.
-enum Kept<'a> {
-    /// Nothing: it must not be there yet.
-    None,
-    /// The lock on the old one, which becomes that on the new one with the rename.
-    LockOf(&'a mut File),
-}
-
-/// Gives a new, locked file with this number the place, and flushes both to the disk.
-fn put(place: &Place, epoch: u64, kept: Kept<'_>) -> io::Result<File> {
+/// Gives a new, locked file with this number the place, and flushes both to the disk. `locked` is
+/// what keeps others away: the old one, if there is one, and the new one from the rename on.
+fn put(place: &Place, epoch: u64, locked: &mut Option<File>) -> io::Result<()> {
     let mut staged = Staged::new(&place.directory, mode_of(MODE))?;
     writeln!(staged.file(), "{epoch}")?;
     fsync(staged.file())?;
+    // While it has no place yet: nothing may fail between its getting one and the lock.
     let file = staged.file().try_clone()?;
-    staged.place(&place.name, matches!(kept, Kept::None))?;
-    if let Kept::LockOf(old) = kept {
-        *old = file.try_clone()?;
-    }
-    sync(&place.directory)?;
-    Ok(file)
+    // (It has the lock of any staged file, unless the file system has refused that.)
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    staged.place(&place.name, locked.is_none())?;
+    *locked = Some(file);
+    sync(&place.directory)
 }
 
 fn sync(directory: &OwnedFd) -> io::Result<()> {

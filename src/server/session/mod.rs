@@ -3,6 +3,8 @@
 
 mod ask;
 mod epoch;
+#[cfg(test)]
+mod fault;
 
 pub(super) use ask::{bytes_and_eof, reply_with};
 
@@ -264,7 +266,7 @@ impl Session {
     /// Ends its processes and connections. `false` where some are not gone.
     fn end_all(&self) -> bool {
         let deadline = Instant::now() + ENDING;
-        self.connections.begin_end();
+        self.connections.begin_end(self.fence.is_down());
         let stuck = self.processes.end(deadline);
         let left = deadline.saturating_duration_since(Instant::now());
         self.connections.wait_gone(left) == 0 && stuck == 0
@@ -281,6 +283,9 @@ impl Drop for Session {
         self.files.stop();
         if !are_gone || !self.fence.gate().finish(Duration::ZERO) {
             self.member.get().into_iter().for_each(Member::stay);
+            // A newer host would wait for it in vain for ever. (Over stdio there is none, and the
+            // program is to exit.)
+            self.see_to_the_end(&|| self.outbox.is_stdio());
         }
     }
 }

@@ -84,6 +84,7 @@ fn without_proc_the_answer_still_comes_at_the_deadline() {
     if lacks_namespaces("without_proc_the_answer_still_comes_at_the_deadline") {
         return;
     }
+    let _alone = super::alone();
     over_both_with(without_proc, |peer| {
         let limit = Duration::from_millis(1_000 + 250);
         best_of_three(limit, "a timeout of 1 s", || {

@@ -120,8 +120,10 @@ fn an_older_hosts_connections_do_not_keep_out_the_one_that_is_to_end_them() {
         assert_eq!(http::upgrade_status(server.address, no_newer, &[&bearer]), 503, "{no_newer}");
     }
     old.iter_mut().for_each(Peer::ping);
-    let mut new = server.connect_of(2);
-    assert_eq!(epoch_of(&mut new), json!(2));
+    // From the first answer on they keep out none of its others either, while they say goodbye.
+    let mut new = [server.connect_of(2), server.connect_of(2)];
+    new.iter_mut().for_each(|peer| assert_eq!(epoch_of(peer), json!(2)));
+    assert_eq!(http::upgrade_status(server.address, "/exec?epoch=2", &[&bearer]), 503);
     for mut peer in old {
         assert_fenced(&mut peer);
     }

@@ -36,6 +36,31 @@ fn at_the_first_answer_to_the_new_host_the_connections_of_the_old_one_are_closed
     assert_fenced(&mut old);
 }
 
+/// What the kernel has taken and the far end has no room for.
+#[test]
+fn of_what_an_old_host_has_written_to_a_connection_nothing_is_sent_after_the_first_answer() {
+    let server = Server::start();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut old = server.connect_of(1);
+    let (connection, _) = old.connect_to(json!({"host": "127.0.0.1", "port": port}));
+    let (mut far, _) = listener.accept().unwrap();
+    // More than both ends take.
+    for _ in 0..24 {
+        old.begin_net_write(&connection, vec![b'x'; 600_000]);
+    }
+    old.pump(Duration::from_millis(300));
+    server.connect_of(2).ping();
+    let waiting = rustix::io::ioctl_fionread(&far).unwrap();
+    assert!(waiting > 0);
+    let mut received = Vec::new();
+    far.set_read_timeout(Some(DEADLINE)).unwrap();
+    let end = far.read_to_end(&mut received).unwrap_err();
+    assert_eq!(end.kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(received.len() as u64, waiting, "it was sent after the answer");
+    assert_fenced(&mut old);
+}
+
 #[test]
 fn an_old_host_that_does_not_read_is_not_waited_for() {
     let server = Server::start();

@@ -139,6 +139,40 @@ fn a_long_copy_of_a_tree_stops_at_the_fence() {
     assert_fenced(&mut old);
 }
 
+/// Nobody waits for the content of a file that has no place yet, and so not for what comes after it
+/// either: the modes that new directories get in the end.
+#[test]
+fn a_copy_of_a_tree_that_is_stuck_in_a_file_changes_no_directory_after_the_first_answer() {
+    if lacks_strace("a_copy_of_a_tree_that_is_stuck_in_a_file_changes_no_directory") {
+        return;
+    }
+    let what = "delay_enter=2000000:when=1";
+    let server = injected(Setup::new(), "copy_file_range,sendfile", what).listen();
+    let dir = TempDir::new();
+    let (from, to) = (dir.join("from"), dir.join("to"));
+    std::fs::create_dir_all(from.join("a")).unwrap();
+    std::fs::write(from.join("a/f"), "content").unwrap();
+    let mut old = server.connect_of(1);
+    let id = old.request("fs/copy", &json!({"from": from, "to": to, "recursive": true}));
+    await_held(server.pid());
+    let modes = || [&to, &to.join("a")].map(|path| mode_of(path));
+    let since = Instant::now();
+    server.connect_of(2).ping();
+    assert!(since.elapsed() < Duration::from_millis(1500), "{:?}", since.elapsed());
+    let then = modes();
+    assert_stale(&old.answer(&id).unwrap_err(), 1, 2);
+    let is_empty = || std::fs::read_dir(to.join("a")).unwrap().count() == 0;
+    assert!(!is_empty(), "it is on its way");
+    eventually(DEADLINE, "what it has made is removed", is_empty);
+    server.connect_of(2).pump(Duration::from_millis(100));
+    assert_eq!(modes(), then);
+}
+
+fn mode_of(path: &Path) -> u32 {
+    use std::os::unix::fs::MetadataExt as _;
+    path.metadata().unwrap().mode()
+}
+
 #[test]
 fn a_long_removal_stops_at_the_fence() {
     let server = Server::start();

@@ -11,6 +11,11 @@ use crate::support::{Peer, Setup, TempDir};
 
 const MIB: u64 = 1 << 20;
 
+/// A server that bears with a test that says nothing for long, on a machine that is busy.
+fn patient() -> Setup {
+    Setup::new().args(["--peer-timeout", "600"])
+}
+
 /// The most memory that a process ever had.
 fn high_water(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -33,7 +38,7 @@ fn sixty_long_lists_for_a_host_that_does_not_read_take_little_memory() {
     for n in 0..NAMES {
         std::fs::File::create(big.join(format!("{n:0200}"))).unwrap();
     }
-    let mut peer = Setup::new().stdio();
+    let mut peer = patient().stdio();
     let pid = peer.server_pid();
     let ids: Vec<_> = (0..LISTS).map(|_| peer.request("fs/readdir", &path(&big))).collect();
     await_rest(pid);
@@ -62,7 +67,7 @@ fn a_path_longer_than_any_is_refused_at_once_and_not_kept() {
     const LENGTH: usize = 10_000_000;
     let dir = TempDir::new();
     let fifo = mkfifo(dir.join("fifo"));
-    let mut peer = Setup::new().stdio();
+    let mut peer = patient().stdio();
     let pid = peer.server_pid();
     let reader = SlowReader::of(&fifo);
     let slow = peer.request("fs/writeFile", &content(&fifo, vec![b'x'; 1_000_000]));
@@ -86,7 +91,7 @@ fn a_path_longer_than_any_is_refused_at_once_and_not_kept() {
 fn short_content_in_a_long_message_weighs_little() {
     let dir = TempDir::new();
     let fifo = mkfifo(dir.join("fifo"));
-    let mut peer = Setup::new().stdio();
+    let mut peer = patient().stdio();
     let pid = peer.server_pid();
     let reader = SlowReader::of(&fifo);
     let slow = peer.request("fs/writeFile", &content(&fifo, vec![b'x'; 1_000_000]));
@@ -117,7 +122,7 @@ fn files_of_no_size_for_a_host_that_does_not_read_take_little_memory() {
     if expected.len() < 1_000_000 {
         return;
     }
-    let mut peer = Setup::new().stdio();
+    let mut peer = patient().stdio();
     let pid = peer.server_pid();
     let read = || json!({"path": "/proc/kallsyms"});
     let ids: Vec<_> = (0..READS).map(|_| peer.request("fs/readFile", &read())).collect();
@@ -139,7 +144,7 @@ fn long_path(dir: &TempDir, name: &str, length: usize) -> String {
 
 #[test]
 fn a_path_is_too_long_where_it_is_for_the_system() {
-    let mut peer = Setup::new().stdio();
+    let mut peer = patient().stdio();
     let dir = TempDir::new();
     dir.write("f", "content");
     let longest = long_path(&dir, "f", 4_095);
@@ -158,7 +163,7 @@ fn a_path_is_too_long_where_it_is_for_the_system() {
 /// Wherever it would be cut.
 #[test]
 fn a_path_that_is_too_long_never_stands_for_a_shorter_one() {
-    let mut peer = Setup::new().stdio();
+    let mut peer = patient().stdio();
     let dir = TempDir::new();
     let source = dir.write("source", "x");
     for cut in 4_090..=4_100 {
@@ -183,7 +188,7 @@ fn a_path_that_is_too_long_never_stands_for_a_shorter_one() {
 fn a_version_longer_than_any_is_another_one() {
     let dir = TempDir::new();
     let file = dir.write("f", "kept");
-    let mut peer = Setup::new().stdio();
+    let mut peer = patient().stdio();
     let long = "v".repeat(10_000_000);
     let mut params = content(&file, "new");
     params["ifVersion"] = json!(long);
@@ -211,7 +216,7 @@ fn a_path_of_five_million_elements_is_invalid_and_never_kept() {
         write!(deep, "[{}],", &zeros[..100_001]).unwrap();
     }
     for path in [format!("[{zeros}]"), format!("[{deep}0]"), format!("{{\"base64\":[{zeros}]}}")] {
-        let mut peer = Setup::new().stdio();
+        let mut peer = patient().stdio();
         let pid = peer.server_pid();
         let before = high_water(pid);
         let params = format!("{{\"path\":{path}}}");

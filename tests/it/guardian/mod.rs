@@ -7,6 +7,7 @@ mod init;
 mod quiet;
 mod reserve;
 mod signals;
+mod starts;
 mod supervisor;
 
 use std::path::Path;

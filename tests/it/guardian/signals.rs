@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{escaped, one_of_each};
 use crate::support::{
     DEADLINE, Peer, Server, Setup, Victim, best_of_three, binary, describe, eventually, lacks,
-    procfs, server, sys,
+    procfs, server, skipped, sys,
 };
 
 /// What the server says when it takes a signal for a second one.
@@ -194,4 +194,55 @@ fn a_suspended_server_goes_on_where_it_was() {
         }
         peer.ping();
     }
+}
+
+/// A command can do that to the server, by mistake or not.
+#[test]
+fn a_suspended_server_is_ended_all_the_same() {
+    let mut server = Server::start();
+    let mut peer = server.connect();
+    let victims = one_of_each(&mut peer);
+    let serving = server.pid();
+    peer.start_exec(json!({"command": "kill -STOP $PPID"}));
+    eventually(DEADLINE, "it is stopped", || procfs::state(serving) == "T");
+    let since = Instant::now();
+    server.signal(libc::SIGTERM);
+    let status = server.wait(DEADLINE);
+    assert_eq!(status.code(), Some(0), "{}", describe(status));
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    assert!(victims.iter().all(|victim| victim.count() == 0), "some live on");
+}
+
+/// What hangs in the kernel cannot be killed; the old freezer makes such a thing on demand.
+#[test]
+fn what_hangs_in_the_kernel_does_not_hold_up_the_end() {
+    const NAME: &str = "what_hangs_in_the_kernel_does_not_hold_up_the_end";
+    let dir = std::path::PathBuf::from(format!(
+        "/sys/fs/cgroup/freezer/ta-it-{}",
+        crate::support::unique()
+    ));
+    if !sys::is_root() || std::fs::create_dir(&dir).is_err() {
+        skipped(NAME, "there is no freezer of cgroup v1");
+        return;
+    }
+    let mut server = Server::start();
+    let mut peer = server.connect();
+    let victim = Victim::new();
+    let escaped = format!("(setsid {} >/dev/null 2>&1 &)", victim.command());
+    peer.start_exec(json!({"command": format!("{escaped}; exec {}", victim.command())}));
+    victim.await_count(2);
+    let put = |file: &str, text: &str| std::fs::write(dir.join(file), text).unwrap();
+    victim.pids().iter().for_each(|pid| put("cgroup.procs", &pid.to_string()));
+    put("freezer.state", "FROZEN");
+    let is_frozen = || procfs::read_lossy(dir.join("freezer.state")).trim() == "FROZEN";
+    eventually(DEADLINE, "they are frozen", is_frozen);
+    let since = Instant::now();
+    server.signal(libc::SIGTERM);
+    let status = server.wait(DEADLINE);
+    let took = since.elapsed();
+    put("freezer.state", "THAWED");
+    victim.await_gone();
+    eventually(DEADLINE, "the group is empty", || std::fs::remove_dir(&dir).is_ok());
+    assert_eq!(status.code(), Some(0), "{}", describe(status));
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }
