@@ -96,7 +96,7 @@ impl Dispatch {
             return Err(error.clone());
         }
         if state.processes.contains_key(id.as_str()) {
-            let message = format!("this client has a process with the id {:?}", id.as_str());
+            let message = format!("the id {:?} is that of a live process", id.as_str());
             return Err(Error::new(ErrorKind::DuplicateId, message));
         }
         state.processes.insert(id.as_str().to_owned(), events);
@@ -119,7 +119,7 @@ impl Dispatch {
             return Err(error.clone());
         }
         if state.connections.contains_key(id.as_str()) {
-            let message = format!("this client has a connection with the id {:?}", id.as_str());
+            let message = format!("the id {:?} is that of a live connection", id.as_str());
             return Err(Error::new(ErrorKind::DuplicateId, message));
         }
         state.connections.insert(id.as_str().to_owned(), events);

@@ -22,18 +22,19 @@ pub use net::{ConnectionEvent, ConnectionWriter, RemoteConnection};
 
 use std::ffi::OsStr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::environment::LocalExecEnvironment;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::protocol::{Empty, ExecParams, InitializeParams, InitializeResult, SpawnParams, method};
 use crate::sys;
+use crate::transport::Patience;
 use link::Link;
 use reconnect::Reconnecting;
-use way::Way;
+use way::{Terms, Way};
 
 /// How long saying goodbye may take.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -42,8 +43,9 @@ const PEER: Duration = Duration::from_secs(60);
 /// The longest message that is taken from a server.
 const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
-/// A way to an environment. Clones share it; it is closed when the last one, the last process and
-/// the last connection have been dropped, and everything that was started through it ends then.
+/// A way to an environment. Clones share it; it is closed when the last one has been dropped, and
+/// everything that was started through it ends then: whoever still holds a process or a connection
+/// of it is told so (`ConnectionLost`).
 ///
 /// When its connection is lost, what was in flight fails (`ConnectionLost`; it is never sent again),
 /// the processes and connections of it have ended, and the next call makes a new one. Where a newer
@@ -58,11 +60,13 @@ pub struct ExecClient {
 pub struct ClientOptions {
     epoch: Option<u64>,
     patience: Duration,
+    peer: Patience,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        Self { epoch: Some(host_epoch()), patience: Duration::from_secs(10) }
+        let (patience, peer) = (Duration::from_secs(10), Patience::new(PEER));
+        Self { epoch: Some(host_epoch()), patience, peer }
     }
 }
 
@@ -86,7 +90,8 @@ impl ClientOptions {
         Self { epoch, ..self }
     }
 
-    /// How long a call tries to make a new connection when the old one has been lost.
+    /// How long a call tries to make a new connection when the old one has been lost. (Looking up a
+    /// name takes as long as the resolver takes.)
     #[must_use]
     pub fn reconnect_within(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -106,8 +111,9 @@ impl ClientOptions {
     /// Starts a program whose stdin and stdout speak the protocol; its stderr is this program's.
     ///
     /// # Errors
-    /// `Os(ENOENT)` and the like where it cannot be started; `ConnectionLost` where it ends before
-    /// it has answered; `InvalidParams` without a word.
+    /// `Unreachable` where it cannot be started; `ConnectionLost` where it ends before it has
+    /// answered, with its exit status in the message; `TimedOut` where it does not answer within
+    /// 60 s; `InvalidParams` without a word.
     pub fn stdio(self, command: &[impl AsRef<OsStr>]) -> Result<ExecClient> {
         let words = command.iter().map(|word| word.as_ref().to_owned()).collect();
         self.connect(Way::Command(words))
@@ -122,8 +128,12 @@ impl ClientOptions {
     }
 
     fn connect(self, way: Way) -> Result<ExecClient> {
-        let inner = Reconnecting::connect(way, self.epoch, self.patience)?;
+        let inner = Reconnecting::connect(way, self)?;
         Ok(ExecClient { inner: Arc::new(inner) })
+    }
+
+    fn terms(&self, deadline: Instant) -> Terms {
+        Terms { epoch: self.epoch, deadline, peer: self.peer }
     }
 }
 
@@ -223,9 +233,4 @@ fn introduction() -> InitializeParams {
         client_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         epoch: None,
     }
-}
-
-/// The error of whoever uses a client that has been closed.
-fn closed_here() -> Error {
-    Error::new(ErrorKind::ConnectionLost, "the connection was closed from this side")
 }

@@ -5,6 +5,7 @@ mod local;
 mod machine;
 mod process;
 mod remote;
+mod split;
 
 pub(crate) use flow::{Debt, Pipeline};
 pub use local::LocalExecEnvironment;
@@ -12,8 +13,9 @@ pub(crate) use machine::{Machine, MachineOptions};
 pub use process::{
     Answer, Process, ProcessControl, ProcessEvent, ProcessExit, ProcessStdin, Stream,
 };
-pub(crate) use process::{Control, Incoming, events};
+pub(crate) use process::{Control, Incoming, closed, events};
 pub use remote::RemoteExecEnvironment;
+pub use split::{OutputReader, ProcessEnd, SplitProcess, StdinWriter};
 
 use std::path::Path;
 
@@ -48,7 +50,8 @@ pub trait ExecEnvironment: Send + Sync {
     /// its first event tells. [`Process::control`] is the handle to abort it.
     ///
     /// # Errors
-    /// `DuplicateId`, `ConnectionLost`; where it is local also what is wrong with the params.
+    /// `DuplicateId`, `ConnectionLost`. (What is wrong with the params is told by its first event,
+    /// too.)
     fn exec(&self, params: &ExecParams) -> Result<Process>;
 
     /// Starts a program that lives on: an MCP or language server, a shell. It runs when this
