@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::MAX_MESSAGE;
 use super::dispatch::{Dispatch, Pending};
 use super::link::{Carrier, Link};
-use super::MAX_MESSAGE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{Empty, method, rpc};
 use crate::sync::lock;

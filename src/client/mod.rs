@@ -97,6 +97,13 @@ impl ClientOptions {
         Self { patience, ..self }
     }
 
+    /// How long a server may send not a byte, although it is pinged, before it is given up: 60 s if
+    /// nothing else is said. It is pinged four times in that, and at least every 15 s.
+    #[must_use]
+    pub fn peer_timeout(self, timeout: Duration) -> Self {
+        Self { peer: Patience::new(timeout), ..self }
+    }
+
     /// Connects to `ws://HOST:PORT/exec` with a token (the URL may carry one as `?token=`
     /// instead).
     ///

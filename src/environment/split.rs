@@ -54,10 +54,18 @@ impl Process {
         let pump = Arc::clone(&shared);
         threads::run(move || pump.run(self))
             .map_err(|error| Error::io(&error, "cannot make a thread for a process"))?;
-        let reader =
-            |stream| OutputReader { shared: Arc::clone(&shared), stream, current: Vec::new(), at: 0 };
+        let reader = |stream| OutputReader {
+            shared: Arc::clone(&shared),
+            stream,
+            current: Vec::new(),
+            at: 0,
+        };
         Ok(SplitProcess {
-            stdin: StdinWriter { control: control.clone(), pipeline: Pipeline::default(), open: true },
+            stdin: StdinWriter {
+                control: control.clone(),
+                pipeline: Pipeline::default(),
+                open: true,
+            },
             stdout: reader(Stream::Stdout),
             stderr: reader(Stream::Stderr),
             end: ProcessEnd { shared, control },

@@ -21,6 +21,7 @@
     reason = "a poisoned lock means that a test has failed already"
 )]
 
+mod client;
 mod conformance;
 mod descendants;
 mod endings;

@@ -25,10 +25,8 @@ fn all_that_came_of_it_ends_with_the_environment() {
         victim.await_gone();
         let deadline = Some(Instant::now() + DEADLINE);
         let told = [exec.next(deadline).unwrap_err(), spawn.next(deadline).unwrap_err()];
-        let late = [
-            control.write(b"x", true).unwrap_err(),
-            control.kill("TERM", None).unwrap_err(),
-        ];
+        let late =
+            [control.write(b"x", true).unwrap_err(), control.kill("TERM", None).unwrap_err()];
         let all = told.into_iter().chain(late);
         all.map(|error| (error.kind().clone(), error.message().to_owned())).collect::<Vec<_>>()
     });

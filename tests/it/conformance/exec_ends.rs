@@ -39,7 +39,8 @@ fn a_grace_lets_it_say_goodbye() {
 #[test]
 fn after_the_grace_it_is_killed() {
     over_all(|environment| {
-        let ran = run(environment, &timed("trap '' TERM; sleep 60 & wait; sleep 60", 800, Some(300)));
+        let ran =
+            run(environment, &timed("trap '' TERM; sleep 60 & wait; sleep 60", 800, Some(300)));
         assert!(ran.exit.timed_out && ran.exit.exit_code.is_none(), "{ran:?}");
         ran
     });

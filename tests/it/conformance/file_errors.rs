@@ -103,7 +103,10 @@ fn what_cannot_be_told_listed_or_resolved() {
     over_all(|environment| {
         std::fs::write(environment.cwd().join("file"), "").unwrap();
         let stat = |name| {
-            told(environment, environment.stat(&StatParams { path: path(name), follow_symlinks: None }))
+            told(
+                environment,
+                environment.stat(&StatParams { path: path(name), follow_symlinks: None }),
+            )
         };
         let list = |name| told(environment, environment.readdir(&PathParams { path: path(name) }));
         let real = |name| told(environment, environment.realpath(&PathParams { path: path(name) }));

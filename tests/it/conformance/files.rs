@@ -158,7 +158,9 @@ fn what_is_renamed_or_copied_stands_elsewhere() {
     over_all(|environment| {
         write(environment, "one", b"content");
         environment.rename(&RenameParams { from: path("one"), to: path("two") }).unwrap();
-        environment.mkdir(&MkdirParams { path: path("tree"), recursive: None, mode: None }).unwrap();
+        environment
+            .mkdir(&MkdirParams { path: path("tree"), recursive: None, mode: None })
+            .unwrap();
         let copy = |from, to, recursive| {
             environment.copy(&CopyParams { from: path(from), to: path(to), recursive }).unwrap();
         };
@@ -175,7 +177,8 @@ fn what_is_renamed_or_copied_stands_elsewhere() {
 #[test]
 fn a_file_of_the_kernel_s_is_read_to_its_end() {
     over_all(|environment| {
-        let read = environment.read_file(&ReadFileParams::whole(path("/proc/self/status"))).unwrap();
+        let read =
+            environment.read_file(&ReadFileParams::whole(path("/proc/self/status"))).unwrap();
         assert!(read.eof && read.data_base64.0.starts_with(b"Name:"));
     });
 }
