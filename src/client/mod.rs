@@ -3,6 +3,27 @@
 //!
 //! The hazard to know: whoever starts a process must keep taking its events, or the process
 //! stops when its window is full. It stops alone: nothing else on the connection waits for it.
+//!
+//! An agent need not know whether its environment is elsewhere; it holds an
+//! [`ExecEnvironment`](crate::environment::ExecEnvironment), which may be a client:
+//!
+//! ```
+//! use ta_exec::client::ClientOptions;
+//! use ta_exec::environment::{ExecEnvironment, LocalExecEnvironment, RemoteExecEnvironment};
+//! use ta_exec::protocol::ExecParams;
+//!
+//! # fn main() -> ta_exec::Result<()> {
+//! // Over the protocol, within this program; elsewhere it is `websocket` or `stdio`:
+//! // ExecClient::stdio(&["docker", "exec", "-i", "box", "/ta", "exec-server", "--stdio"])
+//! let client = ClientOptions::new().in_memory(&LocalExecEnvironment::new(None)?)?;
+//! let environment: Box<dyn ExecEnvironment> = Box::new(RemoteExecEnvironment::new(client)?);
+//! let mut output = Vec::new();
+//! let process = environment.exec(&ExecParams::new("echo hello; exit 3"))?;
+//! let exit = process.wait(|_stream, bytes| output.extend_from_slice(bytes))?;
+//! assert_eq!((output.as_slice(), exit.exit_code), (&b"hello\n"[..], Some(3)));
+//! # Ok(())
+//! # }
+//! ```
 
 mod command;
 mod dispatch;
@@ -90,8 +111,7 @@ impl ClientOptions {
         Self { epoch, ..self }
     }
 
-    /// How long a call tries to make a new connection when the old one has been lost. (Looking up a
-    /// name takes as long as the resolver takes.)
+    /// How long a call tries to make a new connection when the old one has been lost.
     #[must_use]
     pub fn reconnect_within(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -115,7 +135,9 @@ impl ClientOptions {
         self.connect(Way::WebSocket { url, token })
     }
 
-    /// Starts a program whose stdin and stdout speak the protocol; its stderr is this program's.
+    /// Starts a program whose stdin and stdout speak the protocol; its stderr is this program's. It
+    /// ends with the client: its stdin is closed, and where it does not heed that within 3 s (for so
+    /// long dropping the client waits) SIGTERM follows, and SIGKILL a second later.
     ///
     /// # Errors
     /// `Unreachable` where it cannot be started; `ConnectionLost` where it ends before it has

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
+use super::dispatch::Ticket;
 use super::link::{CALL_TIMEOUT, Link};
 use super::{Answer, ExecClient, dispatch};
 use crate::buffers;
@@ -42,6 +43,7 @@ pub struct RemoteConnection {
     /// (It does not keep the way to the environment, which is the client's.)
     link: Weak<Link>,
     id: ConnectionId,
+    ticket: Ticket,
     remote: WirePath,
     events: Receiver<Incoming>,
     debt: Debt,
@@ -63,11 +65,12 @@ impl ExecClient {
         )]
         let (sender, events) = crossbeam_channel::unbounded();
         let link = self.link()?;
-        link.dispatch().subscribe_to_connection(&params.connection_id, sender)?;
+        let ticket = link.dispatch().subscribe_to_connection(&params.connection_id, sender)?;
         // From here on it is closed, and its id given up, by being dropped.
         let mut connection = RemoteConnection {
             link: Arc::downgrade(&link),
             id: params.connection_id.clone(),
+            ticket,
             remote: WirePath::known(Path::new("").to_owned()),
             events,
             debt: Debt::new(params.window),
@@ -165,8 +168,9 @@ impl RemoteConnection {
 impl Drop for RemoteConnection {
     fn drop(&mut self) {
         let Some(link) = self.link.upgrade() else { return };
-        link.dispatch().unsubscribe_from_connection(&self.id);
-        if !self.over {
+        // (Where its last word has come the id may be that of another.)
+        let is_open = link.dispatch().unsubscribe_from_connection(&self.id, self.ticket);
+        if is_open && !self.over {
             let params = CloseParams { connection_id: self.id.clone() };
             // Nobody waits for the answer; where the way is broken it is closed already.
             if let Ok((id, _)) = link.begin_numbered::<CloseResult>(method::CLOSE, &params) {

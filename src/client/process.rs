@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::dispatch::Pending;
+use super::dispatch::{Pending, Ticket};
 use super::link::Link;
 use crate::buffers;
 use crate::environment::{Answer, Control, Process, closed, events};
@@ -16,8 +16,8 @@ use crate::protocol::{
 pub(super) fn exec(link: &Arc<Link>, params: &ExecParams) -> Result<Process> {
     let id = params.process_id.clone();
     let (sender, events) = events();
-    link.dispatch().subscribe(&id, sender)?;
-    let control = Arc::new(RemoteControl { link: Arc::downgrade(link), id: id.clone() });
+    let ticket = link.dispatch().subscribe(&id, sender)?;
+    let control = Arc::new(RemoteControl { link: Arc::downgrade(link), id: id.clone(), ticket });
     // From here on its id is given up by being dropped.
     let process = Process::new(control, events, params.window);
     link.request(Pending::Exec(id), Vec::with_capacity(256), |buffer, id| {
@@ -29,8 +29,8 @@ pub(super) fn exec(link: &Arc<Link>, params: &ExecParams) -> Result<Process> {
 pub(super) fn spawn(link: &Arc<Link>, params: &SpawnParams) -> Result<Process> {
     let id = params.process_id.clone();
     let (sender, events) = events();
-    link.dispatch().subscribe(&id, sender)?;
-    let control = Arc::new(RemoteControl { link: Arc::downgrade(link), id });
+    let ticket = link.dispatch().subscribe(&id, sender)?;
+    let control = Arc::new(RemoteControl { link: Arc::downgrade(link), id, ticket });
     let mut process = Process::new(control, events, params.window);
     let SpawnResult { pid } = link.call(method::SPAWN, params)?;
     process.set_pid(pid);
@@ -41,6 +41,7 @@ pub(super) fn spawn(link: &Arc<Link>, params: &SpawnParams) -> Result<Process> {
 struct RemoteControl {
     link: Weak<Link>,
     id: ProcessId,
+    ticket: Ticket,
 }
 
 impl RemoteControl {
@@ -81,7 +82,7 @@ impl Control for RemoteControl {
 
     fn leave(&self) {
         if let Some(link) = self.link.upgrade() {
-            link.dispatch().unsubscribe(&self.id);
+            link.dispatch().unsubscribe(&self.id, self.ticket);
         }
     }
 }

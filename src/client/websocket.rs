@@ -1,9 +1,11 @@
 //! The way to a server by WebSocket.
 
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::io;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_channel::bounded;
 use tungstenite::client::IntoClientRequest;
 use tungstenite::error::ProtocolError;
 use tungstenite::handshake::HandshakeError;
@@ -15,11 +17,14 @@ use super::way::Terms;
 use super::{FAREWELL, MAX_MESSAGE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::errno;
+use crate::threads;
 use crate::transport::ws::{self, Halves, WsSource};
 use crate::transport::{Framing, Outbox, SharedSocket};
 
 /// How long one address may take to answer.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long the name may take to be found.
+const LOOK_UP: Duration = Duration::from_secs(30);
 /// How long the server may take to answer the upgrade.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
@@ -36,7 +41,7 @@ pub(super) fn connect(url: &str, token: Option<&str>, terms: Terms) -> Result<Li
     }
     let host = uri.host().ok_or_else(|| Error::params(format!("{shown:?} names no host")))?;
     let socket = Arc::new(reach(host, uri.port_u16().unwrap_or(80), shown, terms)?);
-    let failed = |error: std::io::Error| {
+    let failed = |error: io::Error| {
         Error::new(ErrorKind::Unreachable, format!("cannot reach {shown}: {error}"))
     };
     socket.set_nodelay(true).map_err(failed)?;
@@ -89,7 +94,7 @@ fn reach(host: &str, port: u16, shown: &str, terms: Terms) -> Result<TcpStream> 
         let advice = "is the server running there, and is the port right?";
         Error::new(ErrorKind::Unreachable, format!("cannot reach {shown}: {why} ({advice})"))
     };
-    let addresses = (bare, port).to_socket_addrs().map_err(|error| unreachable(&error))?;
+    let addresses = look_up(bare, port, terms).map_err(|error| unreachable(&error))?;
     let mut last = None;
     for address in addresses {
         match TcpStream::connect_timeout(&address, terms.left(CONNECT)) {
@@ -101,6 +106,22 @@ fn reach(host: &str, port: u16, shown: &str, terms: Terms) -> Result<TcpStream> 
         Some(error) => unreachable(&errno::message(errno::of(&error))),
         None => unreachable(&"the name has no address"),
     })
+}
+
+/// The addresses of a host. The resolver may take as long as it likes: it has a thread of its own.
+fn look_up(host: &str, port: u16, terms: Terms) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let (found, addresses) = bounded(1);
+    let name = host.to_owned();
+    threads::run(move || {
+        let addresses = (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        // Whoever has stopped waiting wants none.
+        let _ = found.send(addresses);
+    })?;
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "its name was not found in time");
+    addresses.recv_timeout(terms.left(LOOK_UP)).map_err(late)?
 }
 
 /// Why the upgrade failed, and what to do about it.

@@ -101,7 +101,7 @@ impl Read for Halves {
         let count = self.socket.as_ref().read(buffer)?;
         if count > 0 {
             self.silence.heard();
-            if self.pings_always && self.silence.ping_is_due() {
+            if self.pings_always && self.silence.ping_is_due(self.silence.heard) {
                 self.ping();
             }
         }

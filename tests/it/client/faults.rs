@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ta_exec::ErrorKind;
-use ta_exec::protocol::{ExecParams, WirePath, WriteFileParams};
+use ta_exec::protocol::{ExecParams, SpawnParams, WirePath, WriteFileParams};
 
 use super::{finish, impatient, lose_connection, within};
 use crate::support::proxy::{Act, Fault, Passed, Proxy, Way, after_head};
@@ -30,8 +30,11 @@ fn run(server: &Server, dir: &TempDir, proxy: &Proxy, name: &str, fault: Option<
     if let Some(fault) = fault {
         proxy.fault_next(fault);
     }
-    let exec = || client.exec(&params).and_then(|mut process| finish(&mut process));
-    let ended = within(DEADLINE, exec);
+    let mut spawn = SpawnParams::new("bash").arg("-c").arg(params.command.as_str());
+    spawn.window = None;
+    let is_line = fault.is_none_or(|fault| fault.at % 2 == 0);
+    let start = || if is_line { client.exec(&params) } else { client.spawn(&spawn) };
+    let ended = within(DEADLINE, || start().and_then(|mut process| finish(&mut process)));
     let what = format!("{fault:?} of {name}");
     match &ended {
         Ok((output, exit)) => {
@@ -160,4 +163,50 @@ fn a_file_is_not_appended_to_twice() {
         }
         client.ping().unwrap();
     }
+}
+
+/// Many at once, on a connection that is lost again and again.
+#[test]
+fn commands_of_many_threads_run_once_or_say_that_they_may_not_have() {
+    let (server, dir) = (Server::start(), TempDir::new());
+    let proxy = Proxy::to(server.address);
+    let client = impatient().websocket(&proxy.url(), Some(TOKEN)).unwrap();
+    let (done, lost) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let end = Instant::now() + Duration::from_secs(4);
+    let work = |thread: usize| {
+        for number in 0.. {
+            if Instant::now() > end {
+                return;
+            }
+            let note = dir.join(&format!("{thread}-{number}"));
+            let line = ExecParams::new(format!("echo ran >> {}", note.display()));
+            let exec = || client.exec(&line).and_then(|mut process| finish(&mut process));
+            let ended = within(DEADLINE, exec);
+            let times = times_noted(&note);
+            match ended {
+                Ok((_, exit)) => {
+                    assert_eq!((exit.exit_code, times), (Some(0), 1));
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    assert_eq!(*error.kind(), ErrorKind::ConnectionLost, "{error}");
+                    assert!(times <= 1, "ran {times} times");
+                    lost.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 0..8 {
+            let work = &work;
+            thread::Builder::new().spawn_scoped(scope, move || work(thread)).unwrap();
+        }
+        while Instant::now() < end {
+            thread::sleep(Duration::from_millis(120));
+            proxy.cut();
+        }
+    });
+    let (done, lost) = (done.into_inner(), lost.into_inner());
+    assert!(done > 20 && lost > 5, "{done} done, {lost} lost");
+    assert!(proxy.count() <= lost + 2, "{} connections, {lost} lost calls", proxy.count());
 }

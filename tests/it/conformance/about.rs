@@ -10,7 +10,7 @@ use super::{over_all, over_all_places, path};
 fn the_directory_is_the_one_it_was_given() {
     over_all_places(|place| {
         let environment = place.environment();
-        assert_eq!(environment.cwd(), place._dir.path());
+        assert_eq!(environment.cwd(), place.dir.path());
         let real = environment.realpath(&PathParams { path: path(".") }).unwrap();
         assert_eq!(real.path.as_path(), environment.cwd());
     });

@@ -34,7 +34,7 @@ const NAMES: [&str; 4] = ["local", "in memory", "websocket", "stdio"];
 struct Place {
     environment: Option<Box<dyn ExecEnvironment>>,
     _server: Option<Server>,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Place {
@@ -61,7 +61,7 @@ impl Place {
                 remote(ExecClient::stdio(&words).unwrap())
             }
         };
-        Self { environment: Some(environment), _server: server, _dir: dir }
+        Self { environment: Some(environment), _server: server, dir }
     }
 
     fn environment(&self) -> &dyn ExecEnvironment {
