@@ -16,7 +16,7 @@ use crate::support::{DEADLINE, Server, TOKEN, TempDir};
 /// What a faultless run passes on its one connection.
 fn measure(server: &Server, dir: &TempDir) -> Passed {
     let proxy = Proxy::to(server.address);
-    run(server, dir, &proxy, "measured", None);
+    assert!(run(server, dir, &proxy, "measured", None));
     proxy.passed(1)
 }
 
@@ -54,7 +54,11 @@ fn run(server: &Server, dir: &TempDir, proxy: &Proxy, name: &str, fault: Option<
     within(DEADLINE, ping).unwrap_or_else(|error| panic!("{what}: {error}"));
     // What was begun on the lost connection has ended with it.
     let times = times_noted(&note);
-    assert!(times <= 1 && (ended.is_err() || times == 1), "{what}: ran {times} times, {ended:?}");
+    assert!(
+        times <= 1 && (ended.is_err() || times == 1),
+        "{what}: ran {times} times, {:?}",
+        ended.err()
+    );
     assert!(!server.log.text().contains("panic"), "{what}: {}", server.log.text());
     ended.is_ok()
 }
@@ -70,6 +74,8 @@ fn points(passed: &[u8]) -> Vec<usize> {
     points.extend([0, 1, 2, 3, 4, 8, 9, 30].map(|more| head + more));
     points.extend((1..8).map(|part| head + (passed.len() - head) * part / 8));
     points.extend([passed.len() - 2, passed.len() - 1, passed.len()]);
+    points.sort_unstable();
+    points.dedup();
     points
 }
 
@@ -92,7 +98,7 @@ fn at_every_point(act: Act) -> (usize, usize) {
         }
     };
     thread::scope(|scope| {
-        let threads = [(); 6].map(|()| thread::Builder::new().spawn_scoped(scope, work).unwrap());
+        let threads = [(); 8].map(|()| thread::Builder::new().spawn_scoped(scope, work).unwrap());
         for thread in threads {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }

@@ -52,7 +52,7 @@ fn lose_connection(client: &ExecClient, proxy: &Proxy) {
 fn impatient() -> ClientOptions {
     ClientOptions::new()
         .reconnect_within(Duration::from_secs(3))
-        .peer_timeout(Duration::from_millis(800))
+        .peer_timeout(Duration::from_millis(1500))
 }
 
 /// The output of a process, and how it ended.
