@@ -61,6 +61,10 @@ use way::{Terms, Way};
 const FAREWELL: Duration = Duration::from_millis(500);
 /// A server that sends not a byte for so long, although it is pinged, has gone.
 const PEER: Duration = Duration::from_secs(60);
+/// Nobody is given up sooner.
+const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
+/// For whoever says forever; an instant that far off can still be told.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The longest message that is taken from a server.
 const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
@@ -114,14 +118,15 @@ impl ClientOptions {
     /// How long a call tries to make a new connection when the old one has been lost.
     #[must_use]
     pub fn reconnect_within(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+        Self { patience: patience.min(LONGEST_PATIENCE), ..self }
     }
 
     /// How long a server may send not a byte, although it is pinged, before it is given up: 60 s if
-    /// nothing else is said. It is pinged four times in that, and at least every 15 s.
+    /// nothing else is said, 100 ms at least. It is pinged every 15 s, more often where this is short
+    /// (a quarter of it).
     #[must_use]
     pub fn peer_timeout(self, timeout: Duration) -> Self {
-        Self { peer: Patience::new(timeout), ..self }
+        Self { peer: Patience::new(timeout.max(SHORTEST_SILENCE)), ..self }
     }
 
     /// Connects to `ws://HOST:PORT/exec` with a token (the URL may carry one as `?token=`

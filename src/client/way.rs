@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::link::Link;
+use super::link::{CALL_TIMEOUT, Link};
 use super::{command, memory, websocket};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
@@ -92,9 +92,10 @@ fn after(fragment: &str) -> String {
 }
 
 /// Where no URL says it, the epoch is told before anything else.
-fn introduced(link: Link, Terms { epoch, deadline, .. }: Terms) -> Result<Link> {
-    if epoch.is_some() {
-        let params = InitializeParams { epoch, ..super::introduction() };
+fn introduced(link: Link, terms: Terms) -> Result<Link> {
+    if terms.epoch.is_some() {
+        let params = InitializeParams { epoch: terms.epoch, ..super::introduction() };
+        let deadline = Instant::now() + terms.left(CALL_TIMEOUT);
         let _: InitializeResult = link.call_until(method::INITIALIZE, &params, deadline)?;
     }
     Ok(link)

@@ -177,3 +177,15 @@ fn closing_it_ends_the_wait_for_a_new_connection() {
     let error = within(Duration::from_secs(3), || call.join().unwrap()).unwrap_err();
     assert!(error.message().contains("closed from this side"), "{error}");
 }
+
+#[test]
+fn whoever_is_as_patient_or_as_impatient_as_can_be_is_served_too() {
+    let patient = ClientOptions::new().reconnect_within(Duration::MAX).peer_timeout(Duration::MAX);
+    let hasty = ClientOptions::new().reconnect_within(Duration::ZERO).peer_timeout(Duration::ZERO);
+    for options in [patient, hasty] {
+        let host = Host::new(options);
+        host.lose_connection();
+        // (No time at all may be too little.)
+        let _ = within(DEADLINE, || host.client.ping());
+    }
+}
