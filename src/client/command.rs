@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::MAX_MESSAGE;
 use super::dispatch::{Dispatch, Pending};
 use super::link::{Carrier, Link};
-use super::way::unreachable;
-use super::{MAX_MESSAGE, PEER};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{Empty, method, rpc};
 use crate::sync::lock;
+use crate::sys::errno;
 use crate::sys::handle::Handle;
 use crate::sys::poll::Waker;
 use crate::sys::signal;
@@ -29,14 +29,17 @@ const TERM: Duration = Duration::from_secs(1);
 const EXIT: Duration = Duration::from_millis(500);
 
 /// Starts the program.
-pub(super) fn connect(words: &[OsString]) -> Result<Link> {
+pub(super) fn connect(words: &[OsString], peer: Patience) -> Result<Link> {
     let (program, arguments) =
         words.split_first().ok_or_else(|| Error::params("the command has no words"))?;
     let name = program.to_string_lossy().into_owned();
     let failed = |error: std::io::Error| Error::io(&error, format!("cannot start {name:?}"));
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| unreachable(&name, &error))?;
+    let mut child = command.spawn().map_err(|error| {
+        let why = errno::message(errno::of(&error));
+        Error::new(ErrorKind::Unreachable, format!("cannot start {name:?}: {why}"))
+    })?;
     let streams = child.stdin.take().zip(child.stdout.take());
     let stop = Arc::new(Waker::new().map_err(failed)?);
     let carrier = Arc::new(Program { name, child: Mutex::new(child), stop: Arc::clone(&stop) });
@@ -48,7 +51,7 @@ pub(super) fn connect(words: &[OsString]) -> Result<Link> {
         Outbox::start(target, Framing::Lines, move || waken.wake(), || false)
             .map_err(|error| Error::io(&error, "cannot make a thread for the connection"))?;
     let dispatch = Arc::new(Dispatch::default());
-    let source = LineSource::new(stdout.into(), stop, Patience::new(PEER), MAX_MESSAGE);
+    let source = LineSource::new(stdout.into(), stop, peer, MAX_MESSAGE);
     let source = source.nudging(nudge(&dispatch, &outbox));
     Link::start(Box::new(source), outbox, dispatch, carrier)
         .map_err(|error| Error::io(&error, "cannot make a thread for the connection"))
@@ -115,7 +118,8 @@ impl Carrier for Program {
     }
 
     fn explain(&self, end: &End) -> Option<String> {
-        if !matches!(end, End::Closed | End::Lost(_)) || !self.wait(EXIT) {
+        // (It is stopped where nothing can be written to it.)
+        if !matches!(end, End::Closed | End::Lost(_) | End::Stopped) || !self.wait(EXIT) {
             return None;
         }
         let status = lock(&self.child).try_wait().ok()??;

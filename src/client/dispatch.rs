@@ -60,15 +60,38 @@ pub(super) struct Dispatch {
 struct State {
     next: u64,
     pending: HashMap<u64, Pending>,
-    processes: HashMap<String, Sender<Incoming>>,
-    connections: HashMap<String, Sender<net::Incoming>>,
+    processes: HashMap<String, Subscriber<Incoming>>,
+    connections: HashMap<String, Subscriber<net::Incoming>>,
     /// Why the connection has ended.
     ended: Option<Error>,
 }
 
+/// Who takes the events of an id. The id is free again with the last of them, though that may not have
+/// been taken yet; so who leaves says which of its subscribers he is.
+struct Subscriber<E> {
+    ticket: Ticket,
+    events: Sender<E>,
+}
+
+/// One subscriber.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ticket(u64);
+
 /// The error of whatever was in flight when the connection ended.
 pub(super) fn lost(why: &str) -> Error {
     Error::new(ErrorKind::ConnectionLost, format!("the connection was lost: {why}"))
+}
+
+impl State {
+    fn ticket(&mut self) -> Ticket {
+        self.next += 1;
+        Ticket(self.next)
+    }
+}
+
+fn remove<E>(all: &mut HashMap<String, Subscriber<E>>, id: &str, ticket: Ticket) -> bool {
+    let is_it = all.get(id).is_some_and(|subscriber| subscriber.ticket == ticket);
+    is_it && all.remove(id).is_some()
 }
 
 impl Dispatch {
@@ -90,22 +113,23 @@ impl Dispatch {
     }
 
     /// Takes note of a process.
-    pub(super) fn subscribe(&self, id: &ProcessId, events: Sender<Incoming>) -> Result<()> {
+    pub(super) fn subscribe(&self, id: &ProcessId, events: Sender<Incoming>) -> Result<Ticket> {
         let mut state = lock(&self.state);
         if let Some(error) = &state.ended {
             return Err(error.clone());
         }
         if state.processes.contains_key(id.as_str()) {
-            let message = format!("this client has a process with the id {:?}", id.as_str());
+            let message = format!("the id {:?} is that of a live process", id.as_str());
             return Err(Error::new(ErrorKind::DuplicateId, message));
         }
-        state.processes.insert(id.as_str().to_owned(), events);
-        Ok(())
+        let ticket = state.ticket();
+        state.processes.insert(id.as_str().to_owned(), Subscriber { ticket, events });
+        Ok(ticket)
     }
 
     /// Nobody takes this process's events any more.
-    pub(super) fn unsubscribe(&self, id: &ProcessId) {
-        lock(&self.state).processes.remove(id.as_str());
+    pub(super) fn unsubscribe(&self, id: &ProcessId, ticket: Ticket) {
+        remove(&mut lock(&self.state).processes, id.as_str(), ticket);
     }
 
     /// Takes note of a connection.
@@ -113,22 +137,23 @@ impl Dispatch {
         &self,
         id: &ConnectionId,
         events: Sender<net::Incoming>,
-    ) -> Result<()> {
+    ) -> Result<Ticket> {
         let mut state = lock(&self.state);
         if let Some(error) = &state.ended {
             return Err(error.clone());
         }
         if state.connections.contains_key(id.as_str()) {
-            let message = format!("this client has a connection with the id {:?}", id.as_str());
+            let message = format!("the id {:?} is that of a live connection", id.as_str());
             return Err(Error::new(ErrorKind::DuplicateId, message));
         }
-        state.connections.insert(id.as_str().to_owned(), events);
-        Ok(())
+        let ticket = state.ticket();
+        state.connections.insert(id.as_str().to_owned(), Subscriber { ticket, events });
+        Ok(ticket)
     }
 
-    /// Nobody takes this connection's events any more.
-    pub(super) fn unsubscribe_from_connection(&self, id: &ConnectionId) {
-        lock(&self.state).connections.remove(id.as_str());
+    /// Nobody takes this connection's events any more. Whether there might have been any.
+    pub(super) fn unsubscribe_from_connection(&self, id: &ConnectionId, ticket: Ticket) -> bool {
+        remove(&mut lock(&self.state).connections, id.as_str(), ticket)
     }
 
     /// Why the connection has ended, if it has.
@@ -178,10 +203,10 @@ impl Dispatch {
                 Pending::Exec(_) | Pending::Nobody => {}
             }
         }
-        for events in processes.into_values() {
+        for Subscriber { events, .. } in processes.into_values() {
             let _ = events.send(Incoming::Failed(error.clone()));
         }
-        for events in connections.into_values() {
+        for Subscriber { events, .. } in connections.into_values() {
             let _ = events.send(net::Incoming::Failed(error.clone()));
         }
     }
@@ -297,30 +322,30 @@ impl Dispatch {
     fn net_event(&self, connection: &str, event: net::Incoming) {
         let state = lock(&self.state);
         // The channel has no bound of its own, so this does not wait.
-        if let Some(events) = state.connections.get(connection) {
-            let _ = events.send(event);
+        if let Some(subscriber) = state.connections.get(connection) {
+            let _ = subscriber.events.send(event);
         }
     }
 
     fn last_net_event(&self, connection: &str, event: net::Incoming) {
-        let events = lock(&self.state).connections.remove(connection);
-        if let Some(events) = events {
-            let _ = events.send(event);
+        let subscriber = lock(&self.state).connections.remove(connection);
+        if let Some(subscriber) = subscriber {
+            let _ = subscriber.events.send(event);
         }
     }
 
     fn event(&self, process: &str, event: Incoming) {
         let state = lock(&self.state);
         // The channel has no bound of its own, so this does not wait.
-        if let Some(events) = state.processes.get(process) {
-            let _ = events.send(event);
+        if let Some(subscriber) = state.processes.get(process) {
+            let _ = subscriber.events.send(event);
         }
     }
 
     fn last_event(&self, process: &str, event: Incoming) {
-        let events = lock(&self.state).processes.remove(process);
-        if let Some(events) = events {
-            let _ = events.send(event);
+        let subscriber = lock(&self.state).processes.remove(process);
+        if let Some(subscriber) = subscriber {
+            let _ = subscriber.events.send(event);
         }
     }
 }

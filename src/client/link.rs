@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::dispatch::{Dispatch, Pending};
-use crate::environment::Answer;
+use crate::environment::{Answer, closed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc;
 use crate::transport::{End, Outbox, Source, message};
@@ -61,7 +61,7 @@ impl Link {
     }
 
     pub(super) fn close(&self) {
-        self.dispatch.end(&super::closed_here());
+        self.dispatch.end(&closed());
         self.carrier.close(&self.outbox);
     }
 
@@ -71,10 +71,22 @@ impl Link {
         method: &str,
         params: &impl Serialize,
     ) -> Result<R> {
+        self.call_until(method, params, Instant::now() + CALL_TIMEOUT)
+    }
+
+    /// The same, until then.
+    pub(super) fn call_until<R: DeserializeOwned + Send + 'static>(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+        deadline: Instant,
+    ) -> Result<R> {
+        let start = Instant::now();
         let (id, answer) = self.begin_numbered(method, params)?;
-        answer.wait_until(Instant::now() + CALL_TIMEOUT)?.ok_or_else(|| {
+        answer.wait_until(deadline)?.ok_or_else(|| {
             self.dispatch.forget(id);
-            let message = format!("{method} was not answered within 60 s");
+            let seconds = start.elapsed().as_secs_f32();
+            let message = format!("{method} was not answered within {seconds:.1} s");
             Error::new(ErrorKind::TimedOut, message)
         })
     }

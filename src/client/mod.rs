@@ -3,6 +3,27 @@
 //!
 //! The hazard to know: whoever starts a process must keep taking its events, or the process
 //! stops when its window is full. It stops alone: nothing else on the connection waits for it.
+//!
+//! An agent need not know whether its environment is elsewhere; it holds an
+//! [`ExecEnvironment`](crate::environment::ExecEnvironment), which may be a client:
+//!
+//! ```
+//! use ta_exec::client::ClientOptions;
+//! use ta_exec::environment::{ExecEnvironment, LocalExecEnvironment, RemoteExecEnvironment};
+//! use ta_exec::protocol::ExecParams;
+//!
+//! # fn main() -> ta_exec::Result<()> {
+//! // Over the protocol, within this program; elsewhere it is `websocket` or `stdio`:
+//! // ExecClient::stdio(&["docker", "exec", "-i", "box", "/ta", "exec-server", "--stdio"])
+//! let client = ClientOptions::new().in_memory(&LocalExecEnvironment::new(None)?)?;
+//! let environment: Box<dyn ExecEnvironment> = Box::new(RemoteExecEnvironment::new(client)?);
+//! let mut output = Vec::new();
+//! let process = environment.exec(&ExecParams::new("echo hello; exit 3"))?;
+//! let exit = process.wait(|_stream, bytes| output.extend_from_slice(bytes))?;
+//! assert_eq!((output.as_slice(), exit.exit_code), (&b"hello\n"[..], Some(3)));
+//! # Ok(())
+//! # }
+//! ```
 
 mod command;
 mod dispatch;
@@ -22,28 +43,34 @@ pub use net::{ConnectionEvent, ConnectionWriter, RemoteConnection};
 
 use std::ffi::OsStr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::environment::LocalExecEnvironment;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::protocol::{Empty, ExecParams, InitializeParams, InitializeResult, SpawnParams, method};
 use crate::sys;
+use crate::transport::Patience;
 use link::Link;
 use reconnect::Reconnecting;
-use way::Way;
+use way::{Terms, Way};
 
 /// How long saying goodbye may take.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// A server that sends not a byte for so long, although it is pinged, has gone.
 const PEER: Duration = Duration::from_secs(60);
+/// Nobody is given up sooner.
+const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
+/// For whoever says forever; an instant that far off can still be told.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The longest message that is taken from a server.
 const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
-/// A way to an environment. Clones share it; it is closed when the last one, the last process and
-/// the last connection have been dropped, and everything that was started through it ends then.
+/// A way to an environment. Clones share it; it is closed when the last one has been dropped, and
+/// everything that was started through it ends then: whoever still holds a process or a connection
+/// of it is told so (`ConnectionLost`).
 ///
 /// When its connection is lost, what was in flight fails (`ConnectionLost`; it is never sent again),
 /// the processes and connections of it have ended, and the next call makes a new one. Where a newer
@@ -58,11 +85,13 @@ pub struct ExecClient {
 pub struct ClientOptions {
     epoch: Option<u64>,
     patience: Duration,
+    peer: Patience,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        Self { epoch: Some(host_epoch()), patience: Duration::from_secs(10) }
+        let (patience, peer) = (Duration::from_secs(10), Patience::new(PEER));
+        Self { epoch: Some(host_epoch()), patience, peer }
     }
 }
 
@@ -89,7 +118,15 @@ impl ClientOptions {
     /// How long a call tries to make a new connection when the old one has been lost.
     #[must_use]
     pub fn reconnect_within(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+        Self { patience: patience.min(LONGEST_PATIENCE), ..self }
+    }
+
+    /// How long a server may send not a byte, although it is pinged, before it is given up: 60 s if
+    /// nothing else is said, 100 ms at least. It is pinged every 15 s, more often where this is short
+    /// (a quarter of it).
+    #[must_use]
+    pub fn peer_timeout(self, timeout: Duration) -> Self {
+        Self { peer: Patience::new(timeout.max(SHORTEST_SILENCE)), ..self }
     }
 
     /// Connects to `ws://HOST:PORT/exec` with a token (the URL may carry one as `?token=`
@@ -103,11 +140,14 @@ impl ClientOptions {
         self.connect(Way::WebSocket { url, token })
     }
 
-    /// Starts a program whose stdin and stdout speak the protocol; its stderr is this program's.
+    /// Starts a program whose stdin and stdout speak the protocol; its stderr is this program's. It
+    /// ends with the client: its stdin is closed, and where it does not heed that within 3 s (for so
+    /// long dropping the client waits) SIGTERM follows, and SIGKILL a second later.
     ///
     /// # Errors
-    /// `Os(ENOENT)` and the like where it cannot be started; `ConnectionLost` where it ends before
-    /// it has answered; `InvalidParams` without a word.
+    /// `Unreachable` where it cannot be started; `ConnectionLost` where it ends before it has
+    /// answered, with its exit status in the message; `TimedOut` where it does not answer within
+    /// 60 s; `InvalidParams` without a word.
     pub fn stdio(self, command: &[impl AsRef<OsStr>]) -> Result<ExecClient> {
         let words = command.iter().map(|word| word.as_ref().to_owned()).collect();
         self.connect(Way::Command(words))
@@ -122,8 +162,12 @@ impl ClientOptions {
     }
 
     fn connect(self, way: Way) -> Result<ExecClient> {
-        let inner = Reconnecting::connect(way, self.epoch, self.patience)?;
+        let inner = Reconnecting::connect(way, self)?;
         Ok(ExecClient { inner: Arc::new(inner) })
+    }
+
+    fn terms(&self, deadline: Instant) -> Terms {
+        Terms { epoch: self.epoch, deadline, peer: self.peer }
     }
 }
 
@@ -223,9 +267,4 @@ fn introduction() -> InitializeParams {
         client_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         epoch: None,
     }
-}
-
-/// The error of whoever uses a client that has been closed.
-fn closed_here() -> Error {
-    Error::new(ErrorKind::ConnectionLost, "the connection was closed from this side")
 }

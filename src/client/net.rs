@@ -1,15 +1,16 @@
 //! One TCP or Unix connection that the environment has made, seen from the host.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
+use super::dispatch::Ticket;
 use super::link::{CALL_TIMEOUT, Link};
 use super::{Answer, ExecClient, dispatch};
 use crate::buffers;
-use crate::environment::{Debt, Pipeline};
+use crate::environment::{Debt, Pipeline, closed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
     CloseParams, CloseResult, ConnectParams, ConnectResult, ConnectionId, Empty, NetAckParams,
@@ -39,8 +40,10 @@ pub(super) enum Incoming {
 /// A connection made by the environment, to somewhere that it can reach. Its events must be taken
 /// ([`RemoteConnection::next`]), or its data stop when its window is full. Dropping it closes it.
 pub struct RemoteConnection {
-    link: Arc<Link>,
+    /// (It does not keep the way to the environment, which is the client's.)
+    link: Weak<Link>,
     id: ConnectionId,
+    ticket: Ticket,
     remote: WirePath,
     events: Receiver<Incoming>,
     debt: Debt,
@@ -62,11 +65,12 @@ impl ExecClient {
         )]
         let (sender, events) = crossbeam_channel::unbounded();
         let link = self.link()?;
-        link.dispatch().subscribe_to_connection(&params.connection_id, sender)?;
+        let ticket = link.dispatch().subscribe_to_connection(&params.connection_id, sender)?;
         // From here on it is closed, and its id given up, by being dropped.
         let mut connection = RemoteConnection {
-            link: Arc::clone(&link),
+            link: Arc::downgrade(&link),
             id: params.connection_id.clone(),
+            ticket,
             remote: WirePath::known(Path::new("").to_owned()),
             events,
             debt: Debt::new(params.window),
@@ -120,7 +124,9 @@ impl RemoteConnection {
             Ok(Incoming::Data(bytes)) => {
                 if let Some(bytes) = self.debt.add(bytes.len()) {
                     let params = NetAckParams { connection_id: self.id.clone(), bytes };
-                    self.link.notify(method::NET_ACK, &params);
+                    if let Some(link) = self.link.upgrade() {
+                        link.notify(method::NET_ACK, &params);
+                    }
                 }
                 self.current = bytes;
                 Ok(Some(ConnectionEvent::Data(&self.current)))
@@ -143,7 +149,7 @@ impl RemoteConnection {
     /// write is mixed.
     #[must_use]
     pub fn writer(&self) -> ConnectionWriter {
-        let (link, id) = (Arc::clone(&self.link), self.id.clone());
+        let (link, id) = (Weak::clone(&self.link), self.id.clone());
         ConnectionWriter { link, id, pipeline: Pipeline::default() }
     }
 
@@ -154,18 +160,21 @@ impl RemoteConnection {
     /// Those of [`ExecClient::call`].
     pub fn close(&self) -> Result<bool> {
         let params = CloseParams { connection_id: self.id.clone() };
-        self.link.call(method::CLOSE, &params).map(|CloseResult { closed }| closed)
+        let link = self.link.upgrade().ok_or_else(closed)?;
+        link.call(method::CLOSE, &params).map(|CloseResult { closed }| closed)
     }
 }
 
 impl Drop for RemoteConnection {
     fn drop(&mut self) {
-        self.link.dispatch().unsubscribe_from_connection(&self.id);
-        if !self.over {
+        let Some(link) = self.link.upgrade() else { return };
+        // (Where its last word has come the id may be that of another.)
+        let is_open = link.dispatch().unsubscribe_from_connection(&self.id, self.ticket);
+        if is_open && !self.over {
             let params = CloseParams { connection_id: self.id.clone() };
             // Nobody waits for the answer; where the way is broken it is closed already.
-            if let Ok((id, _)) = self.link.begin_numbered::<CloseResult>(method::CLOSE, &params) {
-                self.link.dispatch().forget(id);
+            if let Ok((id, _)) = link.begin_numbered::<CloseResult>(method::CLOSE, &params) {
+                link.dispatch().forget(id);
             }
         }
     }
@@ -173,7 +182,7 @@ impl Drop for RemoteConnection {
 
 /// Writes to a connection, one write after the other without a round trip in between.
 pub struct ConnectionWriter {
-    link: Arc<Link>,
+    link: Weak<Link>,
     id: ConnectionId,
     pipeline: Pipeline,
 }
@@ -201,7 +210,13 @@ impl ConnectionWriter {
     }
 }
 
-fn begin_write(link: &Link, id: &ConnectionId, bytes: &[u8], eof: bool) -> Result<Answer<Empty>> {
+fn begin_write(
+    link: &Weak<Link>,
+    id: &ConnectionId,
+    bytes: &[u8],
+    eof: bool,
+) -> Result<Answer<Empty>> {
+    let link = link.upgrade().ok_or_else(closed)?;
     let written = link.begin_with(buffers::for_chunk(bytes.len()), |buffer, number| {
         chunk::write_net(buffer, number, id, bytes, eof);
     });

@@ -1,12 +1,12 @@
 //! Processes at the far end of a connection.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::dispatch::Pending;
+use super::dispatch::{Pending, Ticket};
 use super::link::Link;
 use crate::buffers;
-use crate::environment::{Answer, Control, Process, events};
+use crate::environment::{Answer, Control, Process, closed, events};
 use crate::error::Result;
 use crate::protocol::{
     AckParams, Empty, ExecParams, KillParams, KillResult, ProcessId, PtySize, ResizeParams,
@@ -16,8 +16,8 @@ use crate::protocol::{
 pub(super) fn exec(link: &Arc<Link>, params: &ExecParams) -> Result<Process> {
     let id = params.process_id.clone();
     let (sender, events) = events();
-    link.dispatch().subscribe(&id, sender)?;
-    let control = Arc::new(RemoteControl { link: Arc::clone(link), id: id.clone() });
+    let ticket = link.dispatch().subscribe(&id, sender)?;
+    let control = Arc::new(RemoteControl { link: Arc::downgrade(link), id: id.clone(), ticket });
     // From here on its id is given up by being dropped.
     let process = Process::new(control, events, params.window);
     link.request(Pending::Exec(id), Vec::with_capacity(256), |buffer, id| {
@@ -29,29 +29,38 @@ pub(super) fn exec(link: &Arc<Link>, params: &ExecParams) -> Result<Process> {
 pub(super) fn spawn(link: &Arc<Link>, params: &SpawnParams) -> Result<Process> {
     let id = params.process_id.clone();
     let (sender, events) = events();
-    link.dispatch().subscribe(&id, sender)?;
-    let control = Arc::new(RemoteControl { link: Arc::clone(link), id });
+    let ticket = link.dispatch().subscribe(&id, sender)?;
+    let control = Arc::new(RemoteControl { link: Arc::downgrade(link), id, ticket });
     let mut process = Process::new(control, events, params.window);
     let SpawnResult { pid } = link.call(method::SPAWN, params)?;
     process.set_pid(pid);
     Ok(process)
 }
 
-/// What can be done with a process there.
+/// What can be done with a process there. (It does not keep the connection, which is the client's.)
 struct RemoteControl {
-    link: Arc<Link>,
+    link: Weak<Link>,
     id: ProcessId,
+    ticket: Ticket,
+}
+
+impl RemoteControl {
+    fn link(&self) -> Result<Arc<Link>> {
+        self.link.upgrade().ok_or_else(closed)
+    }
 }
 
 impl Control for RemoteControl {
     fn acknowledge(&self, bytes: u64) {
         let params = AckParams { process_id: self.id.clone(), bytes };
-        self.link.notify(method::ACK, &params);
+        if let Some(link) = self.link.upgrade() {
+            link.notify(method::ACK, &params);
+        }
     }
 
     fn write(&self, bytes: &[u8], eof: bool) -> Result<Answer<Empty>> {
         let buffer = buffers::for_chunk(bytes.len());
-        let written = self.link.begin_with(buffer, |buffer, id| {
+        let written = self.link()?.begin_with(buffer, |buffer, id| {
             chunk::write_stdin(buffer, id, &self.id, bytes, eof);
         });
         written.map(|(_, answer)| answer)
@@ -63,15 +72,17 @@ impl Control for RemoteControl {
             signal: Some(SignalName::Name(signal.to_owned())),
             grace_ms: grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)),
         };
-        self.link.begin(method::KILL, &params)
+        self.link()?.begin(method::KILL, &params)
     }
 
     fn resize(&self, size: PtySize) -> Result<Answer<Empty>> {
         let params = ResizeParams { process_id: self.id.clone(), cols: size.cols, rows: size.rows };
-        self.link.begin(method::RESIZE, &params)
+        self.link()?.begin(method::RESIZE, &params)
     }
 
     fn leave(&self) {
-        self.link.dispatch().unsubscribe(&self.id);
+        if let Some(link) = self.link.upgrade() {
+            link.dispatch().unsubscribe(&self.id, self.ticket);
+        }
     }
 }

@@ -3,22 +3,25 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::closed_here;
+use super::ClientOptions;
 use super::link::Link;
-use super::way::Way;
+use super::way::{Way, unreachable};
+use crate::environment::closed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
+use crate::threads;
 
 /// How long after the first attempt that has failed the next may come; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// How long the first one may take: the program that leads there may have to ask for a password.
+const FIRST: Duration = Duration::from_secs(60);
+
 /// A way, and the connection that has been made on it.
 pub(super) struct Reconnecting {
     way: Way,
-    epoch: Option<u64>,
-    /// How long a call tries to make a new one.
-    patience: Duration,
+    options: ClientOptions,
     state: Mutex<State>,
     /// An attempt has come to its end.
     changed: Condvar,
@@ -31,22 +34,27 @@ struct State {
     /// Attempts in a row that have failed, and when the next may come.
     failures: u32,
     not_before: Instant,
+    /// Attempts that have been made, and what the last has failed of.
+    attempts: u64,
+    failed: Option<Error>,
     /// Why there will be none any more.
     over: Option<Error>,
 }
 
 impl Reconnecting {
     /// Makes the first one.
-    pub(super) fn connect(way: Way, epoch: Option<u64>, patience: Duration) -> Result<Self> {
-        let link = way.connect(epoch)?;
+    pub(super) fn connect(way: Way, options: ClientOptions) -> Result<Self> {
+        let link = way.connect(options.terms(Instant::now() + FIRST))?;
         let state = State {
             link: Some(Arc::new(link)),
             connecting: false,
             failures: 0,
             not_before: Instant::now(),
+            attempts: 1,
+            failed: None,
             over: None,
         };
-        Ok(Self { way, epoch, patience, state: Mutex::new(state), changed: Condvar::new() })
+        Ok(Self { way, options, state: Mutex::new(state), changed: Condvar::new() })
     }
 
     /// The connection. If it has been lost, a new one; one attempt is made at a time, whoever else
@@ -56,25 +64,40 @@ impl Reconnecting {
         if let Some(link) = state.usable()? {
             return Ok(link);
         }
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.options.patience;
         loop {
             if let Some(link) = state.usable()? {
                 return Ok(link);
             }
             let now = Instant::now();
-            state = if state.connecting {
+            if state.connecting {
                 if now >= deadline {
-                    let why = "a new connection is still being made";
-                    return Err(super::way::unreachable(&self.way, &why));
+                    return Err(self.too_late(&state));
                 }
-                self.wait(state, deadline)
+                let attempt = state.attempts;
+                state = self.wait(state, deadline);
+                // Who is refused is refused with all who have waited for that.
+                if state.attempts != attempt
+                    && let Some(error) = state.failed.as_ref().filter(|error| !may_pass(error))
+                {
+                    return Err(error.clone());
+                }
             } else if now < state.not_before {
+                if state.not_before >= deadline {
+                    return Err(self.too_late(&state));
+                }
                 let until = state.not_before;
-                self.wait(state, until)
+                state = self.wait(state, until);
             } else {
-                self.attempt(state, deadline)?
-            };
+                state = self.attempt(state, deadline)?;
+            }
         }
+    }
+
+    /// There is none yet, and the next attempt would come too late.
+    fn too_late(&self, state: &State) -> Error {
+        let why = &"a new connection is still being made";
+        state.failed.clone().unwrap_or_else(|| unreachable(&self.way, why))
     }
 
     fn wait<'a>(&'a self, state: MutexGuard<'a, State>, until: Instant) -> MutexGuard<'a, State> {
@@ -90,19 +113,25 @@ impl Reconnecting {
     ) -> Result<MutexGuard<'a, State>> {
         state.connecting = true;
         drop(state);
-        let made = self.way.connect(self.epoch);
+        let made = self.way.connect(self.options.terms(deadline));
         let mut state = lock(&self.state);
         state.connecting = false;
+        state.attempts += 1;
         self.changed.notify_all();
         match made {
             Ok(link) => {
                 state.failures = 0;
+                state.failed = None;
                 state.link = Some(Arc::new(link));
             }
             Err(error) => {
                 let pause = FIRST_PAUSE.saturating_mul(1 << state.failures.min(10));
                 state.failures += 1;
                 state.not_before = Instant::now() + pause.min(LONGEST_PAUSE);
+                state.failed = Some(error.clone());
+                if *error.kind() == ErrorKind::StaleEpoch {
+                    state.over.get_or_insert_with(|| error.clone());
+                }
                 if !may_pass(&error) || state.not_before >= deadline {
                     return Err(error);
                 }
@@ -114,7 +143,7 @@ impl Reconnecting {
     /// Closes it for good.
     pub(super) fn close(&self) {
         let mut state = lock(&self.state);
-        state.over.get_or_insert_with(closed_here);
+        state.over.get_or_insert_with(closed);
         let link = state.link.take();
         drop(state);
         self.changed.notify_all();
@@ -128,9 +157,10 @@ impl State {
     /// The connection, if it is alive.
     fn usable(&mut self) -> Result<Option<Arc<Link>>> {
         if let Some(error) = &self.over {
-            // One that was made while that happened is closed by being dropped.
-            self.link = None;
-            return Err(error.clone());
+            let error = error.clone();
+            // One that was made while that happened.
+            self.retire();
+            return Err(error);
         }
         let Some(link) = &self.link else { return Ok(None) };
         match link.ended() {
@@ -139,9 +169,18 @@ impl State {
                 self.over = Some(error.clone());
                 return Err(error);
             }
-            Some(_) => self.link = None,
+            Some(_) => self.retire(),
         }
         Ok(None)
+    }
+
+    /// Lets go of a connection. That closes it, which takes a moment where a program carries it that
+    /// does not end: nobody waits for that.
+    fn retire(&mut self) {
+        if let Some(link) = self.link.take() {
+            // Without a thread it is closed here.
+            let _ = threads::run(move || drop(link));
+        }
     }
 }
 

@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::link::Link;
+use super::link::{CALL_TIMEOUT, Link};
 use super::{command, memory, websocket};
 use crate::environment::Machine;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{InitializeParams, InitializeResult, method};
+use crate::transport::Patience;
 
 /// How to get to a server, as often as it takes.
 #[derive(Clone)]
@@ -24,15 +26,35 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// Connects, as a host of that epoch.
-    pub(super) fn connect(&self, epoch: Option<u64>) -> Result<Link> {
+    /// Connects.
+    pub(super) fn connect(&self, terms: Terms) -> Result<Link> {
         match self {
             Self::WebSocket { url, token } => {
-                websocket::connect(&with_epoch(url, epoch), token.as_deref())
+                websocket::connect(&with_epoch(url, terms.epoch), token.as_deref(), terms)
             }
-            Self::Command(words) => introduced(command::connect(words)?, epoch),
-            Self::Memory(machine) => introduced(memory::connect(machine)?, epoch),
+            Self::Command(words) => introduced(command::connect(words, terms.peer)?, terms),
+            Self::Memory(machine) => introduced(memory::connect(machine)?, terms),
         }
+    }
+}
+
+/// What goes for a connection that is to be made.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    /// The host's epoch.
+    pub(super) epoch: Option<u64>,
+    /// When it is to be there.
+    pub(super) deadline: Instant,
+    /// How long the server may be silent, and how often it is pinged.
+    pub(super) peer: Patience,
+}
+
+impl Terms {
+    /// How long something may take that takes no longer than `most`.
+    pub(super) fn left(&self, most: Duration) -> Duration {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        // Nothing would be no limit at all.
+        left.min(most).max(Duration::from_millis(1))
     }
 }
 
@@ -57,11 +79,8 @@ fn with_epoch(url: &str, epoch: Option<u64>) -> String {
     let says_one =
         query.is_some_and(|query| query.split('&').any(|pair| pair.starts_with("epoch=")));
     match (epoch, query) {
-        (Some(epoch), _) if says_one => {
-            let _ = epoch;
-            url.to_owned()
-        }
         (None, _) => url.to_owned(),
+        (Some(_), _) if says_one => url.to_owned(),
         (Some(epoch), None) => format!("{before}?epoch={epoch}{}", after(fragment)),
         (Some(epoch), Some("")) => format!("{before}epoch={epoch}{}", after(fragment)),
         (Some(epoch), Some(_)) => format!("{before}&epoch={epoch}{}", after(fragment)),
@@ -73,10 +92,11 @@ fn after(fragment: &str) -> String {
 }
 
 /// Where no URL says it, the epoch is told before anything else.
-fn introduced(link: Link, epoch: Option<u64>) -> Result<Link> {
-    if epoch.is_some() {
-        let params = InitializeParams { epoch, ..super::introduction() };
-        let _: InitializeResult = link.call(method::INITIALIZE, &params)?;
+fn introduced(link: Link, terms: Terms) -> Result<Link> {
+    if terms.epoch.is_some() {
+        let params = InitializeParams { epoch: terms.epoch, ..super::introduction() };
+        let deadline = Instant::now() + terms.left(CALL_TIMEOUT);
+        let _: InitializeResult = link.call_until(method::INITIALIZE, &params, deadline)?;
     }
     Ok(link)
 }
@@ -84,7 +104,7 @@ fn introduced(link: Link, epoch: Option<u64>) -> Result<Link> {
 /// The failure of a connection that could not be made.
 pub(super) fn unreachable(what: &dyn fmt::Display, why: &dyn fmt::Display) -> Error {
     let message = format!("cannot reach {what}: {why}");
-    Error::new(crate::error::ErrorKind::Unreachable, message)
+    Error::new(ErrorKind::Unreachable, message)
 }
 
 #[cfg(test)]

@@ -50,6 +50,18 @@ impl Pipeline {
         bytes.chunks(MAX_CHUNK).try_for_each(|chunk| self.push(|| begin(chunk)))
     }
 
+    /// Takes in the answers that have come.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        let now = Instant::now();
+        while let Some(oldest) = self.in_flight.front() {
+            if oldest.wait_until(now)?.is_none() {
+                break;
+            }
+            self.in_flight.pop_front();
+        }
+        Ok(())
+    }
+
     /// Sends one more and waits until all have been made.
     pub(crate) fn finish(&mut self, begin: impl FnOnce() -> Result<Answer<Empty>>) -> Result<()> {
         self.push(begin)?;
@@ -64,13 +76,7 @@ impl Pipeline {
             // each would wake a thread for each, at both ends.
             middle.wait()?;
         }
-        let now = Instant::now();
-        while let Some(oldest) = self.in_flight.front() {
-            if oldest.wait_until(now)?.is_none() {
-                break;
-            }
-            self.in_flight.pop_front();
-        }
+        self.settle()?;
         self.in_flight.push_back(begin()?);
         Ok(())
     }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::process::{Answering, Control, Events, Incoming, events};
+use super::process::{Answering, Control, Events, Incoming, closed, events};
 use super::{Answer, ExecEnvironment, Machine, MachineOptions, Process, ProcessExit, Stream};
 use crate::buffers;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::fs::{self, Part};
 use crate::mailbox::Reply;
 use crate::process::{self, Command, Ending, Family, Order, Sink, Terms};
@@ -28,8 +28,9 @@ use crate::sys::signal;
 const MOST: usize = 1024;
 /// How long the end of an environment waits for its processes to be gone.
 const ENDING: Duration = Duration::from_secs(3);
-/// The most bytes of one file that are read at once; as an exec-server has it by default.
-const LONGEST_READ: u64 = 48 * 1024 * 1024;
+/// The most bytes of one file that are read at once: as much as a message of an exec-server holds by
+/// default, with what stands around it.
+const LONGEST_READ: u64 = 48 * 1024 * 1024 - 4096;
 
 /// This machine as an environment, served by this program itself. Clones share it; what has been
 /// started ends when the last one is dropped. (Not when this program is killed: only an exec-server
@@ -55,24 +56,35 @@ impl LocalExecEnvironment {
         Arc::clone(&self.machine)
     }
 
-    fn path(&self, path: &WirePath) -> PathBuf {
-        self.machine.resolve(path.as_path())
+    fn path(&self, path: &WirePath) -> Result<PathBuf> {
+        self.machine.resolve_path(path.as_path())
     }
 
     fn start(
         &self,
         id: &ProcessId,
-        (command, terms): (Command, Terms),
+        resolve: impl FnOnce() -> Result<(Command, Terms)>,
         starting: Option<Answering<i32>>,
     ) -> Result<Process> {
-        let window = terms.window.and_then(NonZeroU64::new);
         let (sender, events) = events();
         let family = &self.started.0;
         let place = family.reserve(id)?;
         let number = place.number();
-        let sink = EventSink { place: Some(place), events: sender, starting };
-        family.start(number, id, command, terms, sink);
-        let control = LocalControl { started: Arc::downgrade(&self.started), id: id.clone() };
+        let started = Arc::downgrade(&self.started);
+        let place = Some(place);
+        let is_line = starting.is_none();
+        let of = started.clone();
+        let mut sink = EventSink { place, events: sender, starting, is_line, started: of };
+        let mut window = None;
+        match resolve() {
+            // As it is told of an environment that is elsewhere.
+            Err(error) => sink.failed(error),
+            Ok((command, terms)) => {
+                window = terms.window.and_then(NonZeroU64::new);
+                family.start(number, id, command, terms, sink);
+            }
+        }
+        let control = LocalControl { started, id: id.clone() };
         Ok(Process::new(Arc::new(control), events, window))
     }
 }
@@ -91,20 +103,19 @@ impl ExecEnvironment for LocalExecEnvironment {
     }
 
     fn exec(&self, params: &ExecParams) -> Result<Process> {
-        let resolved = self.machine.command_line(params.clone())?;
-        self.start(&params.process_id, resolved, None)
+        self.start(&params.process_id, || self.machine.command_line(params.clone()), None)
     }
 
     fn spawn(&self, params: &SpawnParams) -> Result<Process> {
-        let resolved = self.machine.program(params.clone())?;
         let (starting, pid) = Answer::awaited();
-        let mut process = self.start(&params.process_id, resolved, Some(starting))?;
+        let program = || self.machine.program(params.clone());
+        let mut process = self.start(&params.process_id, program, Some(starting))?;
         process.set_pid(pid.wait()?);
         Ok(process)
     }
 
     fn read_file(&self, params: &ReadFileParams) -> Result<ReadFileResult> {
-        let path = self.path(&params.path);
+        let path = self.path(&params.path)?;
         let part = Part { offset: params.offset.unwrap_or(0), length: params.length };
         let reading = fs::open(&path)?;
         let mut bytes = Vec::new();
@@ -114,7 +125,7 @@ impl ExecEnvironment for LocalExecEnvironment {
     }
 
     fn write_file(&self, params: &WriteFileParams) -> Result<WriteFileResult> {
-        let path = self.path(&params.path);
+        let path = self.path(&params.path)?;
         let terms = fs::Terms {
             mode: params.mode.map(Mode::bits),
             create_parents: params.create_parents.unwrap_or(false),
@@ -129,34 +140,34 @@ impl ExecEnvironment for LocalExecEnvironment {
     }
 
     fn stat(&self, params: &StatParams) -> Result<StatResult> {
-        fs::stat(&self.path(&params.path), params.follow_symlinks.unwrap_or(true))
+        fs::stat(&self.path(&params.path)?, params.follow_symlinks.unwrap_or(true))
     }
 
     fn readdir(&self, params: &PathParams) -> Result<ReaddirResult> {
-        fs::list(&self.path(&params.path), &mut || true).map(|entries| ReaddirResult { entries })
+        fs::list(&self.path(&params.path)?, &mut || true).map(|entries| ReaddirResult { entries })
     }
 
     fn mkdir(&self, params: &MkdirParams) -> Result<()> {
         let recursive = params.recursive.unwrap_or(true);
-        fs::make(&self.path(&params.path), recursive, params.mode.map(Mode::bits))
+        fs::make(&self.path(&params.path)?, recursive, params.mode.map(Mode::bits))
     }
 
     fn remove(&self, params: &RemoveParams) -> Result<()> {
         let (recursive, force) = (params.recursive.unwrap_or(false), params.force.unwrap_or(false));
-        fs::remove(&self.path(&params.path), recursive, force, self.machine.cwd())
+        fs::remove(&self.path(&params.path)?, recursive, force, self.machine.cwd())
     }
 
     fn rename(&self, params: &RenameParams) -> Result<()> {
-        fs::rename(&self.path(&params.from), &self.path(&params.to))
+        fs::rename(&self.path(&params.from)?, &self.path(&params.to)?)
     }
 
     fn copy(&self, params: &CopyParams) -> Result<()> {
         let recursive = params.recursive.unwrap_or(false);
-        fs::copy(&self.path(&params.from), &self.path(&params.to), recursive)
+        fs::copy(&self.path(&params.from)?, &self.path(&params.to)?, recursive)
     }
 
     fn realpath(&self, params: &PathParams) -> Result<RealpathResult> {
-        let path = fs::realpath(&self.path(&params.path))?;
+        let path = fs::realpath(&self.path(&params.path)?)?;
         let path = WirePath::try_from(path).map_err(Error::params)?;
         Ok(RealpathResult { path })
     }
@@ -189,14 +200,10 @@ impl LocalControl {
         R: Send + 'static,
     {
         let (answering, answer) = Answer::awaited();
-        let started = self.started.upgrade().ok_or_else(ended)?;
+        let started = self.started.upgrade().ok_or_else(closed)?;
         order(&started.0, Box::new(move |outcome| answering.give(outcome.map(of))));
         Ok(answer)
     }
-}
-
-fn ended() -> Error {
-    Error::new(ErrorKind::ConnectionLost, "the environment has ended, and its processes with it")
 }
 
 impl Control for LocalControl {
@@ -232,6 +239,10 @@ struct EventSink {
     events: Events,
     /// Who waits for the start of a program.
     starting: Option<Answering<i32>>,
+    /// Whether it is a command line, of whose end more is told.
+    is_line: bool,
+    /// The environment, which may have come to its end.
+    started: Weak<Started>,
 }
 
 impl Sink for EventSink {
@@ -246,6 +257,7 @@ impl Sink for EventSink {
 
     fn failed(&mut self, error: Error) {
         self.place = None;
+        let error = if self.started.strong_count() == 0 { closed() } else { error };
         match self.starting.take() {
             Some(starting) => starting.give(Err(error)),
             None => drop(self.events.send(Incoming::Failed(error))),
@@ -275,12 +287,16 @@ impl Sink for EventSink {
         if let Some(place) = &mut self.place {
             place.release_id();
         }
+        if self.started.strong_count() == 0 {
+            let _ = self.events.send(Incoming::Failed(closed()));
+            return;
+        }
         let (exit_code, signal) = ending.code_and_signal();
         let _ = self.events.send(Incoming::Exit(ProcessExit {
             exit_code,
             signal,
-            timed_out: ending.timed_out,
-            killed: ending.killed,
+            timed_out: self.is_line && ending.timed_out,
+            killed: self.is_line && ending.killed,
             output_held: ending.output_held,
             stdout_bytes: ending.stdout_bytes,
             stderr_bytes: ending.stderr_bytes,

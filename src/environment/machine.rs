@@ -17,6 +17,9 @@ use crate::sys::pty::Size;
 /// Where programs look when there is no PATH.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// No path has more bytes (PATH_MAX of Linux, which counts the NUL at its end).
+const LONGEST_PATH: usize = 4095;
+
 /// How this machine is offered.
 #[derive(Default)]
 pub(crate) struct MachineOptions {
@@ -110,6 +113,21 @@ impl Machine {
             return within_scratch(path);
         }
         if path.as_os_str().is_empty() { PathBuf::new() } else { self.cwd.join(path) }
+    }
+
+    /// The same, or that it cannot be any: no system call takes one that long.
+    ///
+    /// # Errors
+    /// `ENAMETOOLONG`
+    pub(crate) fn resolve_path(&self, path: &Path) -> Result<PathBuf> {
+        let path = self.resolve(path);
+        let bytes = path.as_os_str().as_bytes();
+        if bytes.len() <= LONGEST_PATH {
+            return Ok(path);
+        }
+        let start = String::from_utf8_lossy(&bytes[..100]);
+        let what = format!("a path has {} bytes, that of {start:?} …", bytes.len());
+        Err(Error::os(sys::errno::ENAMETOOLONG, what))
     }
 
     /// The user's home directory, if it is known.

@@ -1,10 +1,83 @@
 //! A place where programs run: this machine, or another one.
+//!
+//! The hazard to know: whoever holds a process takes its output, or lets go of it. A process whose
+//! output nobody takes stops when its window (1 MiB if nothing else is said) is full.
+//!
+//! A command line, with its output as it comes, a limit, and a handle to abort it with:
+//!
+//! ```
+//! use std::num::NonZeroU64;
+//! use ta_exec::environment::{ExecEnvironment, LocalExecEnvironment, Stream};
+//! use ta_exec::protocol::ExecParams;
+//!
+//! # fn main() -> ta_exec::Result<()> {
+//! let environment = LocalExecEnvironment::new(Some("/".into()))?;
+//! let mut params = ExecParams::new("echo here: $PWD; sleep 600");
+//! params.timeout_ms = NonZeroU64::new(60_000);
+//! let process = environment.exec(&params)?;
+//! let abort = process.control(); // for any thread
+//! let exit = process.wait(|stream, bytes| {
+//!     assert_eq!((stream, bytes), (Stream::Stdout, &b"here: /\n"[..]));
+//!     abort.abort(); // ends it with all that has come of it
+//! })?;
+//! assert!(exit.killed && !exit.timed_out);
+//! assert_eq!(exit.signal.as_deref(), Some("SIGKILL"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A program that is spoken with, such as an MCP server, as streams:
+//!
+//! ```
+//! use std::io::{BufRead, BufReader, Write};
+//! use ta_exec::environment::{ExecEnvironment, LocalExecEnvironment, SplitProcess};
+//! use ta_exec::protocol::SpawnParams;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let environment = LocalExecEnvironment::new(None)?;
+//! let process = environment.spawn(&SpawnParams::new("cat"))?;
+//! let SplitProcess { mut stdin, stdout, stderr, end } = process.split()?;
+//! drop(stderr); // whoever does not read it drops it: what nobody reads holds the process up
+//! let mut answers = BufReader::new(stdout).lines();
+//! writeln!(stdin, "a request")?;
+//! assert_eq!(answers.next().transpose()?.as_deref(), Some("a request"));
+//! stdin.finish()?; // closes it; dropping it does, too
+//! assert_eq!(end.wait()?.exit_code, Some(0));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Files. What somebody else has changed meanwhile is not overwritten:
+//!
+//! ```
+//! use ta_exec::ErrorKind;
+//! use ta_exec::environment::{ExecEnvironment, LocalExecEnvironment};
+//! use ta_exec::protocol::{ReadFileParams, RemoveParams, WirePath, WriteFileParams};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let environment = LocalExecEnvironment::new(Some(std::env::temp_dir()))?;
+//! let path = WirePath::try_from(format!("notes-{}", std::process::id()).as_str())?;
+//! environment.write_file(&WriteFileParams::new(path.clone(), b"one".to_vec()))?;
+//! let read = environment.read_file(&ReadFileParams::whole(path.clone()))?;
+//! assert_eq!(read.data_base64.0, b"one");
+//! // Somebody else …
+//! environment.write_file(&WriteFileParams::new(path.clone(), b"two!".to_vec()))?;
+//! // … so that this is refused.
+//! let mut edit = WriteFileParams::new(path.clone(), b"one more".to_vec());
+//! edit.if_version = Some(read.version);
+//! let refused = environment.write_file(&edit).unwrap_err();
+//! assert_eq!(*refused.kind(), ErrorKind::Conflict);
+//! environment.remove(&RemoveParams { path, recursive: None, force: None })?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod flow;
 mod local;
 mod machine;
 mod process;
 mod remote;
+mod split;
 
 pub(crate) use flow::{Debt, Pipeline};
 pub use local::LocalExecEnvironment;
@@ -12,8 +85,9 @@ pub(crate) use machine::{Machine, MachineOptions};
 pub use process::{
     Answer, Process, ProcessControl, ProcessEvent, ProcessExit, ProcessStdin, Stream,
 };
-pub(crate) use process::{Control, Incoming, events};
+pub(crate) use process::{Control, Incoming, closed, events};
 pub use remote::RemoteExecEnvironment;
+pub use split::{OutputReader, ProcessEnd, SplitProcess, StdinWriter};
 
 use std::path::Path;
 
@@ -48,7 +122,8 @@ pub trait ExecEnvironment: Send + Sync {
     /// its first event tells. [`Process::control`] is the handle to abort it.
     ///
     /// # Errors
-    /// `DuplicateId`, `ConnectionLost`; where it is local also what is wrong with the params.
+    /// `DuplicateId`, `ConnectionLost`. (What is wrong with the params is told by its first event,
+    /// too.)
     fn exec(&self, params: &ExecParams) -> Result<Process>;
 
     /// Starts a program that lives on: an MCP or language server, a shell. It runs when this

@@ -57,6 +57,11 @@ fn lost() -> Error {
     Error::new(ErrorKind::ConnectionLost, "the connection was lost: it has ended")
 }
 
+/// The error of whoever uses an environment that has been closed, or something of it.
+pub(crate) fn closed() -> Error {
+    Error::new(ErrorKind::ConnectionLost, "the environment was closed from this side")
+}
+
 /// What can be done with a process, wherever it runs.
 pub(crate) trait Control: Send + Sync {
     /// So many bytes of output have been taken.
@@ -148,17 +153,23 @@ pub(crate) enum Incoming {
     Failed(Error),
 }
 
+/// An event that has come.
+pub(super) enum Received {
+    Output(Stream, Vec<u8>),
+    Exit(ProcessExit),
+}
+
 /// Where events go.
 pub(crate) type Events = Sender<Incoming>;
 
 /// A process in an environment. Its events must be taken ([`Process::next`]), or it stops when its
 /// window is full; it alone, nothing else waits for it. Dropping it does not end it; the end of the
-/// environment does.
+/// environment does. Whoever wants streams rather than events takes it apart ([`Process::split`]).
 pub struct Process {
-    control: Arc<dyn Control>,
+    pub(super) control: Arc<dyn Control>,
     pid: Option<i32>,
     events: Receiver<Incoming>,
-    debt: Debt,
+    pub(super) debt: Debt,
     /// Bytes that have come, of stdout and of stderr.
     came: (u64, u64),
     current: Vec<u8>,
@@ -207,6 +218,21 @@ impl Process {
     /// is the last event.
     pub fn next(&mut self, deadline: Option<Instant>) -> Result<Option<ProcessEvent<'_>>> {
         buffers::give(std::mem::take(&mut self.current));
+        match self.receive(deadline)? {
+            None => Ok(None),
+            Some(Received::Output(stream, bytes)) => {
+                if let Some(bytes) = self.debt.add(bytes.len()) {
+                    self.control.acknowledge(bytes);
+                }
+                self.current = bytes;
+                Ok(Some(ProcessEvent::Output(stream, &self.current)))
+            }
+            Some(Received::Exit(exit)) => Ok(Some(ProcessEvent::Exit(exit))),
+        }
+    }
+
+    /// The same; what has come is not acknowledged.
+    pub(super) fn receive(&mut self, deadline: Option<Instant>) -> Result<Option<Received>> {
         let event = match deadline {
             None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(deadline) => self.events.recv_deadline(deadline),
@@ -214,15 +240,11 @@ impl Process {
         match event {
             Ok(Incoming::Output(stream, bytes)) => {
                 let count = bytes.len() as u64;
-                if let Some(bytes) = self.debt.add(bytes.len()) {
-                    self.control.acknowledge(bytes);
-                }
                 match stream {
                     Stream::Stdout => self.came.0 += count,
                     Stream::Stderr => self.came.1 += count,
                 }
-                self.current = bytes;
-                Ok(Some(ProcessEvent::Output(stream, &self.current)))
+                Ok(Some(Received::Output(stream, bytes)))
             }
             // The server counts what it sends, so that nothing can be lost unseen.
             Ok(Incoming::Exit(exit)) if (exit.stdout_bytes, exit.stderr_bytes) != self.came => {
@@ -234,7 +256,7 @@ impl Process {
                 );
                 Err(Error::new(ErrorKind::Internal, message))
             }
-            Ok(Incoming::Exit(exit)) => Ok(Some(ProcessEvent::Exit(exit))),
+            Ok(Incoming::Exit(exit)) => Ok(Some(Received::Exit(exit))),
             Ok(Incoming::Failed(error)) => Err(error),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => {

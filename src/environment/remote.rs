@@ -57,13 +57,24 @@ impl RemoteExecEnvironment {
     /// the host's and no more than passed on (its PATH, its HOME, its API keys) does not leave the
     /// host, nor is anything removed there: the environment has a PATH and a HOME of its own.
     ///
+    /// ```
+    /// use ta_exec::environment::RemoteExecEnvironment;
+    ///
+    /// let own = [("PATH", "/usr/bin"), ("API_KEY", "secret"), ("LANG", "C")];
+    /// let wanted = [("PATH", "/usr/bin"), ("API_KEY", "secret"), ("LANG", "C.UTF-8"), ("CI", "1")];
+    /// let delta = RemoteExecEnvironment::delta(wanted, own)?;
+    /// assert_eq!(delta.iter().collect::<Vec<_>>(), [("CI", Some("1")), ("LANG", Some("C.UTF-8"))]);
+    /// # Ok::<(), ta_exec::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// A variable that cannot be one: its name is empty or holds `=` or NUL, its value NUL.
+    /// `InvalidParams` for a variable that cannot be one: its name is empty or holds `=` or NUL, its value NUL.
     pub fn delta<'a>(
         wanted: impl IntoIterator<Item = (&'a str, &'a str)>,
         own: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<EnvDelta> {
         let own: BTreeMap<&str, &str> = own.into_iter().collect();
+        let wanted: BTreeMap<&str, &str> = wanted.into_iter().collect();
         let mut delta = EnvDelta::new();
         for (name, value) in wanted {
             if own.get(name) != Some(&value) {
@@ -135,5 +146,51 @@ impl ExecEnvironment for RemoteExecEnvironment {
 
     fn connect(&self, params: &ConnectParams) -> Result<RemoteConnection> {
         self.client.connect(params)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Variables<'a> = &'a [(&'a str, &'a str)];
+
+    fn delta(wanted: Variables<'_>, own: Variables<'_>) -> Result<Vec<(String, String)>> {
+        let delta = RemoteExecEnvironment::delta(wanted.iter().copied(), own.iter().copied())?;
+        let set = |(name, value): (&str, Option<&str>)| {
+            (name.to_owned(), value.expect("nothing is removed").to_owned())
+        };
+        Ok(delta.iter().map(set).collect())
+    }
+
+    #[test]
+    fn only_what_is_new_or_changed_is_sent() {
+        let own = [("KEY", "secret"), ("A", "1"), ("EMPTY", ""), ("GONE", "x")];
+        for (wanted, expected) in [
+            (&[][..], &[][..]),
+            (&[("KEY", "secret"), ("A", "1"), ("EMPTY", "")], &[]),
+            (&[("KEY", "secret"), ("A", "2")], &[("A", "2")]),
+            (&[("EMPTY", "not any more"), ("A", "")], &[("A", ""), ("EMPTY", "not any more")]),
+            (&[("a", "1"), ("KEY ", "secret")], &[("KEY ", "secret"), ("a", "1")]),
+            (&[("NEW", "")], &[("NEW", "")]),
+            // The last word counts, as it does in an environment that is put together.
+            (&[("B", "1"), ("B", "2")], &[("B", "2")]),
+            (&[("A", "2"), ("A", "1")], &[]),
+        ] {
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect();
+            assert_eq!(delta(wanted, &own).unwrap(), expected, "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_no_variable_is_told_unless_it_is_the_host_s_own() {
+        for wrong in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0")] {
+            let error = delta(&[wrong], &[]).unwrap_err();
+            assert_eq!(*error.kind(), crate::ErrorKind::InvalidParams, "{error}");
+            assert_eq!(delta(&[wrong], &[wrong]).unwrap(), []);
+        }
     }
 }

@@ -100,10 +100,10 @@ impl Silence {
     }
 
     /// Whether it is time for a ping although the peer is heard; it is time once.
-    fn ping_is_due(&mut self) -> bool {
-        let due = self.heard.saturating_duration_since(self.pinged) >= self.patience.ping;
+    fn ping_is_due(&mut self, now: Instant) -> bool {
+        let due = now.saturating_duration_since(self.pinged) >= self.patience.ping;
         if due {
-            self.pinged = self.heard;
+            self.pinged = now;
         }
         due
     }

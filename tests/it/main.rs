@@ -1,5 +1,6 @@
 //! The server as its users meet it: the real binary, over WebSocket and over stdio, against
-//! docs/protocol.md. Nothing here uses the library.
+//! docs/protocol.md. What speaks to it shares no code with it; only `client` and `conformance` use the
+//! library, whose callers they are.
 //!
 //! `TA_BIN=path/to/ta cargo test --test it` runs the same against another build, such as the
 //! static one.
@@ -20,6 +21,8 @@
     reason = "a poisoned lock means that a test has failed already"
 )]
 
+mod client;
+mod conformance;
 mod descendants;
 mod endings;
 mod epochs;

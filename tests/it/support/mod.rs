@@ -8,6 +8,7 @@ mod log;
 pub(crate) mod params;
 mod peer;
 pub(crate) mod procfs;
+pub(crate) mod proxy;
 pub(crate) mod server;
 pub(crate) mod sys;
 mod wire;
@@ -89,6 +90,24 @@ pub(crate) fn best_of_three(limit: Duration, what: &str, mut run: impl FnMut() -
         }
     }
     panic!("{what}: took {seen:?}, at most {limit:?} allowed");
+}
+
+/// Runs a test in a process of its own, with these variables, where what it counts is nobody else's:
+/// true in that process, whose body is to follow; false in this one, when that has passed.
+#[track_caller]
+pub(crate) fn alone(test: &str, variables: &[(&str, &str)]) -> bool {
+    const MARK: &str = "TA_IT_ALONE";
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(MARK, "1");
+    let done = command.envs(variables.iter().copied()).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let passed = done.status.success() && stdout.contains("1 passed");
+    assert!(passed, "alone: {}\n{stdout}\n{stderr}", describe(done.status));
+    false
 }
 
 /// True (and says so) where the machine lacks a program; on CI its absence is a failure.
