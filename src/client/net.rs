@@ -199,6 +199,18 @@ impl ConnectionWriter {
         let Self { link, id, pipeline } = &mut self;
         pipeline.finish(|| begin_write(link, id, &[], true))
     }
+
+    /// Closes both halves at once, as [`RemoteConnection::close`] does, and does not wait for the
+    /// answer: whoever takes the events sees the last one.
+    ///
+    /// # Errors
+    /// `ConnectionLost`.
+    pub fn close(self) -> Result<()> {
+        let params = CloseParams { connection_id: self.id.clone() };
+        let (id, _) = self.link.begin_numbered::<CloseResult>(method::CLOSE, &params)?;
+        self.link.dispatch().forget(id);
+        Ok(())
+    }
 }
 
 fn begin_write(link: &Link, id: &ConnectionId, bytes: &[u8], eof: bool) -> Result<Answer<Empty>> {

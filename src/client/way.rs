@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 
-use super::link::Link;
+use super::dispatch::loss;
+use super::link::{Link, Opened};
 use super::{command, memory, websocket};
 use crate::environment::Machine;
 use crate::error::{Error, Result};
+use crate::protocol::rpc::{self, Message, Outcome};
 use crate::protocol::{InitializeParams, InitializeResult, method};
+use crate::transport::{Event, message};
 
 /// How to get to a server, as often as it takes.
 #[derive(Clone)]
@@ -33,6 +36,23 @@ impl Way {
             Self::Command(words) => introduced(command::connect(words)?, epoch),
             Self::Memory(machine) => introduced(memory::connect(machine)?, epoch),
         }
+    }
+}
+
+impl Way {
+    /// Opens the way for somebody who speaks the protocol themselves.
+    pub(super) fn open(&self, epoch: Option<u64>) -> Result<Opened> {
+        let mut opened = match self {
+            Self::WebSocket { url, token } => {
+                return websocket::open(&with_epoch(url, epoch), token.as_deref());
+            }
+            Self::Command(words) => command::open(words)?,
+            Self::Memory(_) => return Err(Error::params("nobody speaks it to this program")),
+        };
+        if epoch.is_some() {
+            introduce(&mut opened, epoch)?;
+        }
+        Ok(opened)
     }
 }
 
@@ -79,6 +99,22 @@ fn introduced(link: Link, epoch: Option<u64>) -> Result<Link> {
         let _: InitializeResult = link.call(method::INITIALIZE, &params)?;
     }
     Ok(link)
+}
+
+/// The same before anybody is there.
+fn introduce(opened: &mut Opened, epoch: Option<u64>) -> Result<()> {
+    let params = InitializeParams { epoch, ..super::introduction() };
+    let mut buffer = message(Vec::with_capacity(256));
+    rpc::write_request(&mut buffer, 0, method::INITIALIZE, &params);
+    opened.outbox.control(buffer);
+    match opened.source.next() {
+        Event::Message(text) => match rpc::parse(text) {
+            Ok(Message::Response { outcome: Outcome::Error(error), .. }) => Err(error),
+            _ => Ok(()),
+        },
+        Event::TooLong | Event::NotText(_) => Ok(()),
+        Event::End(end) => Err(loss(&end, opened.carrier.explain(&end))),
+    }
 }
 
 /// The failure of a connection that could not be made.
