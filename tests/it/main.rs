@@ -20,9 +20,12 @@
     reason = "a poisoned lock means that a test has failed already"
 )]
 
+mod bridge;
+mod completions;
 mod descendants;
 mod endings;
 mod epochs;
+mod forward;
 mod fs;
 mod fuzz;
 mod guardian;
@@ -30,6 +33,7 @@ mod hostile;
 mod http;
 mod load;
 mod net;
+mod ping;
 mod process;
 mod run;
 mod stdio;
