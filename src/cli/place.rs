@@ -123,11 +123,8 @@ impl Place {
                 let program = std::env::current_exe();
                 let program =
                     program.map_err(|error| Error::io(&error, "cannot find ta itself"))?;
-                options.open_stdio(&[
-                    program.as_os_str(),
-                    "exec-server".as_ref(),
-                    "--stdio".as_ref(),
-                ])
+                let words = ["exec-server", "--stdio", "--log-level", "warn"].map(OsString::from);
+                options.open_stdio(&[&[program.into_os_string()], &words[..]].concat())
             }
         }
     }

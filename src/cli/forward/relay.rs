@@ -119,14 +119,12 @@ fn download(connection: &mut RemoteConnection, local: &Local) -> Result<()> {
     loop {
         match connection.next(None)? {
             // Whoever was near has gone: it is closed by being dropped.
-            Some(ConnectionEvent::Data(bytes)) => {
-                if write_all(local.as_fd(), bytes).is_err() {
-                    return Ok(());
-                }
+            Some(ConnectionEvent::Data(bytes)) if write_all(local.as_fd(), bytes).is_err() => {
+                return Ok(());
             }
+            Some(ConnectionEvent::Data(_)) | None => {}
             Some(ConnectionEvent::Eof) => local.end_sending(),
             Some(ConnectionEvent::Closed(error)) => return error.map_or(Ok(()), Err),
-            None => {}
         }
     }
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::run::{Done, Running};
-use crate::support::{Server, Victim, binary, eventually, procfs, sys, ta, ta_to};
+use crate::support::{DEADLINE, Server, Victim, binary, eventually, procfs, sys, ta, ta_to};
 
 /// Over WebSocket, over another program, and to this machine.
 fn over_all(server: &Server) -> Vec<Command> {
@@ -38,7 +38,9 @@ fn ids_pass_as_written_and_answers_that_are_due_are_waited_for() {
             {\"id\":9007199254740993,\"method\":\"process/exec\",\
             \"params\":{\"processId\":\"p\",\"command\":\"sleep 0.3; echo hi\"}}";
         let done = talk(command, lines);
-        assert_eq!((done.code, done.stderr.as_str()), (0, ""), "{done:?}");
+        assert_eq!(done.code, 0, "{done:?}");
+        // (A server that was started by somebody else logs what it likes.)
+        assert!(done.stderr.is_empty() || done.stderr.contains("disconnected"), "{done:?}");
         let text = done.text();
         for part in ["\"id\":1.0,", "\"id\":\"\\u0061\",", "\"id\":9007199254740993,", "aGkK"] {
             assert_eq!(text.matches(part).count(), 1, "{part}: {text}");
@@ -51,7 +53,7 @@ fn ids_pass_as_written_and_answers_that_are_due_are_waited_for() {
 #[test]
 fn a_long_message_passes_both_ways_in_bounded_memory() {
     let server = Server::start();
-    let size = 40 << 20;
+    let size = 32 << 20;
     for command in over_all(&server) {
         let path = std::env::temp_dir().join(format!("ta-it-{}", crate::support::unique()));
         let content = "A".repeat(size);
@@ -68,8 +70,8 @@ fn a_long_message_passes_both_ways_in_bounded_memory() {
             "{{\"id\":2,\"method\":\"fs/readFile\",\"params\":{{\"path\":\"{path_text}\"}}}}\n"
         );
         running.write(read.as_bytes());
-        running.stdout.wait_for("\"eof\":true");
-        let peak = procfs::resident_kib(pid);
+        eventually(4 * DEADLINE, "it has been read", || running.stdout.bytes().len() > size);
+        let peak = procfs::highest_kib(pid);
         running.stdin = None;
         let done = running.finish();
         let _ = std::fs::remove_file(&path);
