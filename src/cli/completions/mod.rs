@@ -177,6 +177,7 @@ mod tests {
                 assert!(help.output.contains(&word), "{} {word}", command.name);
             }
             let options = help.output.split("Options:").nth(1).unwrap();
+            let options = options.split("Notes:").next().unwrap_or_default();
             let options = options.lines().filter_map(|line| line.trim().strip_prefix("-"));
             for line in options.filter(|line| line.starts_with(|c: char| c != ' ')) {
                 let line = format!("-{line}");

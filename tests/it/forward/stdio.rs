@@ -60,3 +60,28 @@ fn a_far_end_that_refuses_is_1_and_an_environment_that_is_lost_125() {
     let done = Running::start(ta(&["forward", "-:h:1", "--exec", &url])).finish();
     done.assert_failed(125, "cannot reach");
 }
+
+#[test]
+fn it_adds_no_delay() {
+    let server = Server::start();
+    let mut running = start(&server, super::echo("127.0.0.1"));
+    let each = |round_trip: &mut dyn FnMut(usize)| {
+        let start = std::time::Instant::now();
+        (1..=200).for_each(round_trip);
+        start.elapsed() / 200
+    };
+    let over_pipes = each(&mut |count| {
+        running.write(format!("{count:04}").as_bytes());
+        running.stdout.wait_for(&format!("{count:04}"));
+    });
+    let forward =
+        super::Forward::start(&server, &[&format!("0:127.0.0.1:{}", super::echo("127.0.0.1"))]);
+    let mut stream = forward.connect();
+    let over_tcp = each(&mut |_| {
+        stream.write_all(b"ping").unwrap();
+        stream.read_exact(&mut [0; 4]).unwrap();
+    });
+    // Nagle with delayed acknowledgements would make it 40 ms.
+    let limit = std::time::Duration::from_millis(10);
+    assert!(over_pipes < limit && over_tcp < limit, "{over_pipes:?} {over_tcp:?}");
+}
