@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use argh::TopLevelCommand;
 
-use super::run;
+use super::{forward, run};
 
 /// Exit code for a command line or configuration that is wrong.
 pub(super) const USAGE: u8 = 2;
@@ -39,6 +39,9 @@ pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<
         texts.remove(1);
         texts.push("--help".to_owned());
     }
+    if texts.get(1).is_some_and(|first| first == "forward") {
+        texts.iter_mut().for_each(name_stdio);
+    }
     let words = texts.iter().skip(1).map(String::as_str);
     let given = if is_run { split_options(words) } else { split_values(words) };
     T::from_args(&["ta"], &given).map_err(|exit| match exit.status {
@@ -53,6 +56,13 @@ pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<
             ExitCode::from(usage)
         }
     })
+}
+
+/// The parser would take `-:HOST:PORT` for an option.
+fn name_stdio(word: &mut String) {
+    if word.starts_with("-:") {
+        word.replace_range(..1, forward::STDIO);
+    }
 }
 
 /// A parser's message shows what it did not like, and the query of a URL may hold the token.

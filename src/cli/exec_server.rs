@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argh::FromArgs;
+use argh::{ArgsInfo, FromArgs};
 
 use super::arguments::{USAGE, say, say_error};
 use super::life::Life;
@@ -36,7 +36,7 @@ const ABANDON: Duration = Duration::from_secs(1);
 ///
 /// The token comes from the environment variable TA_EXEC_TOKEN or from --token-file. Without one
 /// the server listens on loopback addresses only.
-#[derive(FromArgs)]
+#[derive(FromArgs, ArgsInfo)]
 #[argh(
     subcommand,
     name = "exec-server",

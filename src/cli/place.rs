@@ -1,10 +1,11 @@
 //! Which environment a command means: `--exec URL`, `--via 'COMMAND ARGS…'`, or this machine.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::Path;
 
 use super::token;
-use crate::client::{ClientOptions, ExecClient};
+use crate::client::{ClientOptions, ExecClient, Opened};
 use crate::environment::{ExecEnvironment, LocalExecEnvironment, RemoteExecEnvironment};
 use crate::error::{Error, Result};
 use crate::sys;
@@ -105,6 +106,39 @@ impl Place {
             Self::Server { url, token } => options.websocket(&url, token.as_deref()),
             Self::Via(words) => options.stdio(&words),
             Self::Here => options.in_memory(&LocalExecEnvironment::new(None)?),
+        }
+    }
+
+    /// The way to it for somebody who speaks the protocol themselves. This machine is served by a
+    /// child then, whose guardian ends what it has started.
+    ///
+    /// # Errors
+    /// It cannot be reached, or does not let us in.
+    pub(super) fn open(self, epoch: Option<u64>) -> Result<Opened> {
+        let options = ClientOptions::new().epoch(epoch);
+        match self {
+            Self::Server { url, token } => options.open_websocket(&url, token.as_deref()),
+            Self::Via(words) => options.open_stdio(&words),
+            Self::Here => {
+                let program = std::env::current_exe();
+                let program =
+                    program.map_err(|error| Error::io(&error, "cannot find ta itself"))?;
+                let words = ["exec-server", "--stdio", "--log-level", "warn"].map(OsString::from);
+                options.open_stdio(&[&[program.into_os_string()], &words[..]].concat())
+            }
+        }
+    }
+}
+
+/// What a person reads of it; never a query, which may hold the token.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server { url, .. } => {
+                f.write_str(url.split(['?', '#']).next().unwrap_or_default())
+            }
+            Self::Via(words) => f.write_str(&words.join(" ")),
+            Self::Here => f.write_str("this machine"),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::MAX_MESSAGE;
 use super::dispatch::{Dispatch, Pending};
-use super::link::{Carrier, Link};
+use super::link::{Carrier, Link, Opened};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{Empty, method, rpc};
 use crate::sync::lock;
@@ -30,6 +30,21 @@ const EXIT: Duration = Duration::from_millis(500);
 
 /// Starts the program.
 pub(super) fn connect(words: &[OsString], peer: Patience) -> Result<Link> {
+    let (source, outbox, carrier) = start(words, peer)?;
+    let dispatch = Arc::new(Dispatch::default());
+    let source = source.nudging(nudge(&dispatch, &outbox));
+    Link::start(Box::new(source), outbox, dispatch, carrier)
+        .map_err(|error| Error::io(&error, "cannot make a thread for the connection"))
+}
+
+/// The same, with nobody at this end yet: whoever is there sees to it that the far end hears
+/// something, and is not given up for its silence.
+pub(super) fn open(words: &[OsString], peer: Patience) -> Result<Opened> {
+    let (source, outbox, carrier) = start(words, Patience::never(peer.timeout))?;
+    Ok(Opened { source: Box::new(source), outbox, carrier })
+}
+
+fn start(words: &[OsString], patience: Patience) -> Result<(LineSource, Outbox, Arc<dyn Carrier>)> {
     let (program, arguments) =
         words.split_first().ok_or_else(|| Error::params("the command has no words"))?;
     let name = program.to_string_lossy().into_owned();
@@ -50,11 +65,7 @@ pub(super) fn connect(words: &[OsString], peer: Patience) -> Result<Link> {
     let (outbox, _writer) =
         Outbox::start(target, Framing::Lines, move || waken.wake(), || false)
             .map_err(|error| Error::io(&error, "cannot make a thread for the connection"))?;
-    let dispatch = Arc::new(Dispatch::default());
-    let source = LineSource::new(stdout.into(), stop, peer, MAX_MESSAGE);
-    let source = source.nudging(nudge(&dispatch, &outbox));
-    Link::start(Box::new(source), outbox, dispatch, carrier)
-        .map_err(|error| Error::io(&error, "cannot make a thread for the connection"))
+    Ok((LineSource::new(stdout.into(), stop, patience, MAX_MESSAGE), outbox, carrier))
 }
 
 /// A stream of lines has no pings of its own: the far end, which gives up who is silent, is sent one

@@ -94,6 +94,21 @@ fn remove<E>(all: &mut HashMap<String, Subscriber<E>>, id: &str, ticket: Ticket)
     is_it && all.remove(id).is_some()
 }
 
+/// What an end means, given what else is known of it.
+pub(crate) fn loss(end: &End, why: Option<String>) -> Error {
+    match (end, why) {
+        (End::Fenced, _) => {
+            let message = "another host with a newer epoch has taken over this environment";
+            Error::new(ErrorKind::StaleEpoch, message)
+        }
+        (_, Some(why)) => lost(&why),
+        (End::Closed | End::Stopped, None) => lost("the server closed it"),
+        (End::Lost(why), None) => lost(why),
+        (End::Silent, None) => lost("the server was silent for too long"),
+        (End::Offence(_, why), None) => lost(why),
+    }
+}
+
 impl Dispatch {
     /// Takes note of a request; answers its id.
     pub(super) fn expect(&self, pending: Pending) -> Result<u64> {
@@ -170,18 +185,7 @@ impl Dispatch {
                 Event::End(end) => break end,
             }
         };
-        let why = explain(&end);
-        self.end(&match (&end, why) {
-            (End::Fenced, _) => {
-                let message = "another host with a newer epoch has taken over this environment";
-                Error::new(ErrorKind::StaleEpoch, message)
-            }
-            (_, Some(why)) => lost(&why),
-            (End::Closed | End::Stopped, None) => lost("the server closed it"),
-            (End::Lost(why), None) => lost(why),
-            (End::Silent, None) => lost("the server was silent for too long"),
-            (End::Offence(_, why), None) => lost(why),
-        });
+        self.end(&loss(&end, explain(&end)));
     }
 
     /// The connection has ended: whoever waits is told, once.

@@ -18,8 +18,15 @@ use crate::transport::{End, Outbox, Source, message};
 /// How long an answer that waits for nothing may take.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A way that has been opened, with nobody at this end yet.
+pub(crate) struct Opened {
+    pub(crate) source: Box<dyn Source + Send>,
+    pub(crate) outbox: Outbox,
+    pub(crate) carrier: Arc<dyn Carrier>,
+}
+
 /// What carries a link.
-pub(super) trait Carrier: Send + Sync {
+pub(crate) trait Carrier: Send + Sync {
     /// Says goodbye and closes it, within a bounded time; also wakes whoever reads from it.
     fn close(&self, outbox: &Outbox);
 

@@ -39,6 +39,8 @@ mod websocket;
 pub use crate::environment::{
     Answer, Process, ProcessControl, ProcessEvent, ProcessExit, ProcessStdin, Stream,
 };
+pub(crate) use dispatch::loss;
+pub(crate) use link::{Carrier, Opened};
 pub use net::{ConnectionEvent, ConnectionWriter, RemoteConnection};
 
 use std::ffi::OsStr;
@@ -57,6 +59,8 @@ use link::Link;
 use reconnect::Reconnecting;
 use way::{Terms, Way};
 
+/// How long it may take to open a way.
+const OPENING: Duration = Duration::from_secs(60);
 /// How long saying goodbye may take.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// A server that sends not a byte for so long, although it is pinged, has gone.
@@ -159,6 +163,18 @@ impl ClientOptions {
     /// No descriptors or threads are left.
     pub fn in_memory(self, environment: &LocalExecEnvironment) -> Result<ExecClient> {
         self.connect(Way::Memory(environment.machine()))
+    }
+
+    /// Opens the way to a server for somebody who speaks the protocol themselves.
+    pub(crate) fn open_websocket(self, url: &str, token: Option<&str>) -> Result<Opened> {
+        let (url, token) = (url.to_owned(), token.map(str::to_owned));
+        Way::WebSocket { url, token }.open(self.terms(Instant::now() + OPENING))
+    }
+
+    /// The same to a program whose stdin and stdout speak it.
+    pub(crate) fn open_stdio(self, command: &[impl AsRef<OsStr>]) -> Result<Opened> {
+        let words = command.iter().map(|word| word.as_ref().to_owned()).collect();
+        Way::Command(words).open(self.terms(Instant::now() + OPENING))
     }
 
     fn connect(self, way: Way) -> Result<ExecClient> {

@@ -208,6 +208,19 @@ impl ConnectionWriter {
         let Self { link, id, pipeline } = &mut self;
         pipeline.finish(|| begin_write(link, id, &[], true))
     }
+
+    /// Closes both halves at once, as [`RemoteConnection::close`] does, and does not wait for the
+    /// answer: whoever takes the events sees the last one.
+    ///
+    /// # Errors
+    /// `ConnectionLost`.
+    pub fn close(self) -> Result<()> {
+        let params = CloseParams { connection_id: self.id.clone() };
+        let link = self.link.upgrade().ok_or_else(closed)?;
+        let (id, _) = link.begin_numbered::<CloseResult>(method::CLOSE, &params)?;
+        link.dispatch().forget(id);
+        Ok(())
+    }
 }
 
 fn begin_write(

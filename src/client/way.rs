@@ -5,12 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::link::{CALL_TIMEOUT, Link};
+use super::dispatch::loss;
+use super::link::{CALL_TIMEOUT, Link, Opened};
 use super::{command, memory, websocket};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::rpc::{self, Message, Outcome};
 use crate::protocol::{InitializeParams, InitializeResult, method};
-use crate::transport::Patience;
+use crate::transport::{Event, Patience, message};
 
 /// How to get to a server, as often as it takes.
 #[derive(Clone)]
@@ -35,6 +37,23 @@ impl Way {
             Self::Command(words) => introduced(command::connect(words, terms.peer)?, terms),
             Self::Memory(machine) => introduced(memory::connect(machine)?, terms),
         }
+    }
+}
+
+impl Way {
+    /// Opens the way for somebody who speaks the protocol themselves.
+    pub(super) fn open(&self, terms: Terms) -> Result<Opened> {
+        let mut opened = match self {
+            Self::WebSocket { url, token } => {
+                return websocket::open(&with_epoch(url, terms.epoch), token.as_deref(), terms);
+            }
+            Self::Command(words) => command::open(words, terms.peer)?,
+            Self::Memory(_) => return Err(Error::params("nobody speaks it to this program")),
+        };
+        if terms.epoch.is_some() {
+            introduce(&mut opened, terms.epoch)?;
+        }
+        Ok(opened)
     }
 }
 
@@ -99,6 +118,22 @@ fn introduced(link: Link, terms: Terms) -> Result<Link> {
         let _: InitializeResult = link.call_until(method::INITIALIZE, &params, deadline)?;
     }
     Ok(link)
+}
+
+/// The same before anybody is there.
+fn introduce(opened: &mut Opened, epoch: Option<u64>) -> Result<()> {
+    let params = InitializeParams { epoch, ..super::introduction() };
+    let mut buffer = message(Vec::with_capacity(256));
+    rpc::write_request(&mut buffer, 0, method::INITIALIZE, &params);
+    opened.outbox.control(buffer);
+    match opened.source.next() {
+        Event::Message(text) => match rpc::parse(text) {
+            Ok(Message::Response { outcome: Outcome::Error(error), .. }) => Err(error),
+            _ => Ok(()),
+        },
+        Event::TooLong | Event::NotText(_) => Ok(()),
+        Event::End(end) => Err(loss(&end, opened.carrier.explain(&end))),
+    }
 }
 
 /// The failure of a connection that could not be made.

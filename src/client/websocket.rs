@@ -12,7 +12,7 @@ use tungstenite::handshake::HandshakeError;
 use tungstenite::http::{HeaderValue, Uri, header};
 
 use super::dispatch::Dispatch;
-use super::link::{Carrier, Link};
+use super::link::{Carrier, Link, Opened};
 use super::way::Terms;
 use super::{FAREWELL, MAX_MESSAGE};
 use crate::error::{Error, ErrorKind, Result};
@@ -30,6 +30,13 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Connects.
 pub(super) fn connect(url: &str, token: Option<&str>, terms: Terms) -> Result<Link> {
+    let Opened { source, outbox, carrier } = open(url, token, terms)?;
+    let failed = |error| Error::io(&error, "cannot make a thread for the connection");
+    Link::start(source, outbox, Arc::<Dispatch>::default(), carrier).map_err(failed)
+}
+
+/// The same, with nobody at this end yet.
+pub(super) fn open(url: &str, token: Option<&str>, terms: Terms) -> Result<Opened> {
     let shown = without_query(url);
     let uri: Uri = url.parse().map_err(|error| {
         Error::params(format!("{shown:?} is no URL (ws://HOST:PORT/exec is): {error}"))
@@ -65,9 +72,7 @@ pub(super) fn connect(url: &str, token: Option<&str>, terms: Terms) -> Result<Li
         Outbox::start(target, Framing::WebSocketClient, on_failure, || false).map_err(failed)?;
     stream.get_mut().connected(outbox.clone()).map_err(failed)?;
     let source = Box::new(WsSource::after_handshake(stream));
-    let carrier = Arc::new(Socket(socket));
-    let failed = |error| Error::io(&error, "cannot make a thread for the connection");
-    Link::start(source, outbox, Arc::<Dispatch>::default(), carrier).map_err(failed)
+    Ok(Opened { source, outbox, carrier: Arc::new(Socket(socket)) })
 }
 
 /// The socket that carries the connection.

@@ -46,6 +46,8 @@ pub(crate) const ETIMEDOUT: i32 = libc::ETIMEDOUT;
 pub(crate) const EPERM: i32 = libc::EPERM;
 /// No such file or directory.
 pub(crate) const ENOENT: i32 = libc::ENOENT;
+/// Something exists already.
+pub(crate) const EEXIST: i32 = libc::EEXIST;
 /// Not a directory.
 pub(crate) const ENOTDIR: i32 = libc::ENOTDIR;
 /// A path or a name is too long.

@@ -16,6 +16,17 @@ pub(crate) fn hostname() -> String {
     if result == 0 { name.to_string_lossy().into_owned() } else { String::new() }
 }
 
+/// Makes files that nobody else may open. Call it while there is one thread: the umask is the whole
+/// process's.
+pub(crate) fn for_this_user_alone<T>(make: impl FnOnce() -> T) -> T {
+    // SAFETY: umask takes an integer and touches no memory.
+    let before = unsafe { libc::umask(0o177) };
+    let made = make();
+    // SAFETY: as above.
+    unsafe { libc::umask(before) };
+    made
+}
+
 /// The number of the calling thread, which is of the same row as those of processes.
 #[cfg(target_os = "linux")]
 pub(crate) fn thread_id() -> Option<i32> {

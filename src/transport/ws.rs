@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tungstenite::protocol::{Role, WebSocketConfig};
+use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tungstenite::{Error as WsError, Message, Utf8Bytes, WebSocket};
 
 use super::outbox::HEADROOM;
@@ -213,9 +213,11 @@ impl Source for WsSource {
                 Ok(Message::Close(frame)) => {
                     // Sends the answer; after that there is nothing to say.
                     let _ = self.socket.flush();
-                    let fenced = frame.is_some_and(|frame| u16::from(frame.code) == FENCED);
-                    let end = if fenced && self.is_client { End::Fenced } else { End::Closed };
-                    return Event::End(end);
+                    return Event::End(if self.is_client {
+                        frame.map_or(End::Closed, |frame| closed_for(&frame))
+                    } else {
+                        End::Closed
+                    });
                 }
                 Ok(Message::Ping(_)) => {
                     if !self.socket.get_ref().throttle() {
@@ -237,6 +239,15 @@ impl Source for WsSource {
                 Err(error) => return Event::End(Self::fail(error)),
             }
         }
+    }
+}
+
+/// What a server says when it closes.
+fn closed_for(frame: &CloseFrame) -> End {
+    match (u16::from(frame.code), frame.reason.as_str()) {
+        (FENCED, _) => End::Fenced,
+        (1000, _) | (_, "") => End::Closed,
+        (code, reason) => End::Lost(format!("the server closed it: {reason} ({code})")),
     }
 }
 

@@ -21,11 +21,14 @@
     reason = "a poisoned lock means that a test has failed already"
 )]
 
+mod bridge;
 mod client;
+mod completions;
 mod conformance;
 mod descendants;
 mod endings;
 mod epochs;
+mod forward;
 mod fs;
 mod fuzz;
 mod guardian;
@@ -33,6 +36,7 @@ mod hostile;
 mod http;
 mod load;
 mod net;
+mod ping;
 mod process;
 mod run;
 mod stdio;

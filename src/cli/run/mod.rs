@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use argh::FromArgs;
+use argh::{ArgsInfo, FromArgs};
 
 use super::place::{Place, URL, Variables};
 use super::{duration, token};
@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(super) const SWITCHES: &[&str] = &["--tty", "-t", "--stdin", "-i", "--help", "-h"];
 
 /// Run a command in an environment: on another machine, in a container, or here.
-#[derive(FromArgs)]
+#[derive(FromArgs, ArgsInfo)]
 #[argh(
     subcommand,
     name = "run",

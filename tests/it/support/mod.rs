@@ -110,6 +110,26 @@ pub(crate) fn alone(test: &str, variables: &[(&str, &str)]) -> bool {
     false
 }
 
+/// `ta` with these arguments, told nothing by its environment, stdin empty.
+pub(crate) fn ta(args: &[&str]) -> std::process::Command {
+    let mut command = std::process::Command::new(binary());
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"TA_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(args).stdin(std::process::Stdio::null());
+    command
+}
+
+/// The same, told of a server.
+pub(crate) fn ta_to(server: &Server, args: &[&str]) -> std::process::Command {
+    let mut command = ta(args);
+    command.env("TA_EXEC_URL", format!("ws://{}/exec", server.address));
+    command.env("TA_EXEC_TOKEN", TOKEN);
+    command
+}
+
 /// True (and says so) where the machine lacks a program; on CI its absence is a failure.
 pub(crate) fn lacks(test: &str, program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
