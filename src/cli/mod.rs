@@ -1,8 +1,11 @@
 //! The command line: one file per subcommand.
 
 mod arguments;
+mod cp;
 mod duration;
 mod exec_server;
+mod files;
+mod fs;
 mod life;
 mod place;
 mod run;
@@ -31,6 +34,8 @@ struct Ta {
 enum Command {
     ExecServer(exec_server::ExecServer),
     Run(run::Run),
+    Fs(fs::Fs),
+    Cp(cp::Cp),
 }
 
 /// Runs the program with these arguments, its own name first.
@@ -39,6 +44,8 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     match arguments::parse::<Ta>(arguments) {
         Ok(Ta { command: Command::ExecServer(command) }) => command.run(),
         Ok(Ta { command: Command::Run(command) }) => command.run(),
+        Ok(Ta { command: Command::Fs(command) }) => command.run(),
+        Ok(Ta { command: Command::Cp(command) }) => command.run(),
         Err(code) => code,
     }
 }
@@ -54,12 +61,17 @@ const NOT_FOUND: u8 = 127;
 /// Says on one line why a command was not run to its end, and answers what that means to
 /// whoever called `ta run`.
 fn failed(error: &Error) -> ExitCode {
+    say_error(&sentence(error));
+    ExitCode::from(code(error))
+}
+
+/// What has gone wrong and what to do about it, on one line.
+fn sentence(error: &Error) -> String {
     let message = match advice(error) {
         Some(advice) => format!("{} ({advice})", error.message()),
         None => error.message().to_owned(),
     };
-    say_error(&message.lines().map(str::trim).collect::<Vec<_>>().join(" "));
-    ExitCode::from(code(error))
+    message.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 fn code(error: &Error) -> u8 {

@@ -23,6 +23,7 @@
 mod descendants;
 mod endings;
 mod epochs;
+mod files_cli;
 mod fs;
 mod fuzz;
 mod guardian;
