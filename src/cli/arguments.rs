@@ -218,13 +218,13 @@ mod tests {
     fn values_are_split_off_up_to_the_double_dash() {
         let given = ["run", "--env=A=b", "-c", "x=y", "--", "--port=1", "z"];
         let expected = ["run", "--env", "A=b", "-c", "x=y", "--", "--port=1", "z"];
-        assert_eq!(super::split_values(given.into_iter()), expected);
-        assert_eq!(super::split_options(given.into_iter()), expected);
+        assert_eq!(split_values(given.into_iter()), expected);
+        assert_eq!(split_options(given.into_iter()), expected);
     }
 
     #[test]
     fn a_command_of_run_is_left_as_it_is() {
-        let split = |line: &'static str| super::split_options(line.split(' ')).join(" ");
+        let split = |line: &'static str| split_options(line.split(' ')).join(" ");
         assert_eq!(split("run --env=A=b ls --color=auto -it"), "run --env A=b ls --color=auto -it");
         assert_eq!(split("run -it --cwd /=x -c --a=b"), "run -i -t --cwd /=x -c --a=b");
         assert_eq!(split("run --tty ls --env=A"), "run --tty ls --env=A");
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_message_shows_no_query() {
         let message = "with value 'ws://h/exec?token=s': no";
-        let shown = super::without_queries(message, &["--exec", "ws://h/exec?token=s"]);
+        let shown = without_queries(message, &["--exec", "ws://h/exec?token=s"]);
         assert_eq!(shown, "with value 'ws://h/exec': no");
     }
 }

@@ -18,6 +18,8 @@ use crate::sys::signal::{self, Signals};
 
 /// How long removing what is half done may take: the connection may have to be made anew for it.
 const CLEANING: Duration = Duration::from_secs(3);
+/// Between two attempts to do so.
+const PAUSE: Duration = Duration::from_millis(50);
 /// The way down into a tree is a call a level, and a path has at most 2,048 of them.
 const STACK: usize = 8 * 1024 * 1024;
 
@@ -68,7 +70,8 @@ impl Temporaries {
     }
 
     fn close(&self) {
-        for (environment, path) in lock(&self.0).take().unwrap_or_default() {
+        let left = lock(&self.0).take().unwrap_or_default();
+        for (environment, path) in left {
             remove(&environment, path);
         }
     }
@@ -113,12 +116,26 @@ fn remove(environment: &Shared, path: WirePath) {
     let params = RemoveParams { path, recursive: None, force: Some(true) };
     let shown = escaped(params.path.as_path().as_os_str());
     let environment = Arc::clone(environment);
-    let remove = move || drop(sender.send(environment.remove(&params)));
+    let remove = move || {
+        let deadline = Instant::now() + CLEANING;
+        let mut outcome = environment.remove(&params);
+        // A Ctrl-C is for all that runs at a terminal, so the program that carries the connection
+        // may be on its way out; another one is started for this.
+        while outcome.as_ref().is_err_and(is_lost) && Instant::now() < deadline {
+            thread::sleep(PAUSE);
+            outcome = environment.remove(&params);
+        }
+        drop(sender.send(outcome));
+    };
     let started = thread::Builder::new().name("remove".to_owned()).spawn(remove);
     let outcome = started.ok().and_then(|_| removed.recv_timeout(CLEANING).ok());
     if !matches!(outcome, Some(Ok(()))) {
         say_error(&format!("{shown} may have been left there, half written: remove it"));
     }
+}
+
+fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionLost | ErrorKind::Unreachable)
 }
 
 /// Runs it on a thread of its own, and answers its exit code, or ends by the signal that somebody sends. It is

@@ -115,10 +115,11 @@ impl Reachable {
         matches!(self.place, Place::Here)
     }
 
-    /// Reaches it.
+    /// Reaches it, and asks what it is: one that does not answer that will do nothing for us.
     pub(super) fn environment(self) -> Result<Shared, Failure> {
         let environment = self.place.environment(self.epoch);
-        environment.map(Arc::from).map_err(|error| Failure::new(FAILED, sentence(&error)))
+        let reached = environment.and_then(|environment| environment.about().map(|_| environment));
+        reached.map(Arc::from).map_err(|error| Failure::new(FAILED, sentence(&error)))
     }
 }
 

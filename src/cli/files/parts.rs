@@ -1,6 +1,7 @@
 //! A file on its way here, in parts of which several are under way at once.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use crate::environment::{Answer, ExecEnvironment};
 use crate::error::{Error, ErrorKind, Result};
@@ -26,6 +27,8 @@ pub(in crate::cli) struct Parts<'a> {
     /// What the content was at first; `None` until it is known, and empty where it tells nothing:
     /// files of /proc are made while they are read.
     version: Option<String>,
+    /// Parts that have come and wait to be handed over, with how much was asked for.
+    ready: VecDeque<(u64, ReadFileResult)>,
     in_flight: VecDeque<(u64, Answer<ReadFileResult>)>,
     over: bool,
 }
@@ -48,6 +51,7 @@ impl<'a> Parts<'a> {
             at: offset,
             size,
             version: None,
+            ready: VecDeque::new(),
             in_flight: VecDeque::new(),
             over: false,
         }
@@ -59,8 +63,13 @@ impl<'a> Parts<'a> {
     /// The file has changed since it began to be read (`Os(EIO)`), and those of reading it.
     pub(in crate::cli) fn next(&mut self) -> Result<Option<Vec<u8>>> {
         self.ask()?;
-        let Some((wanted, answer)) = self.in_flight.pop_front() else { return Ok(None) };
-        let read = answer.wait()?;
+        let (wanted, read) = match self.ready.pop_front() {
+            Some(ready) => ready,
+            None => match self.in_flight.pop_front() {
+                Some((wanted, answer)) => (wanted, answer.wait()?),
+                None => return Ok(None),
+            },
+        };
         let bytes = read.data_base64.0;
         let count = bytes.len() as u64;
         self.at += count;
@@ -74,10 +83,10 @@ impl<'a> Parts<'a> {
         self.size = self.size.max(read.size);
         if read.eof {
             self.over = true;
-            self.in_flight.clear();
+            self.drop_ahead();
         } else if count < wanted {
             // It ended there and has grown since, which its version has not shown.
-            self.in_flight.clear();
+            self.drop_ahead();
             self.next = self.at;
         }
         Ok((count > 0).then_some(bytes))
@@ -85,9 +94,16 @@ impl<'a> Parts<'a> {
 
     /// Asks for parts: for one always, since a size may be wrong, for more where there is more.
     fn ask(&mut self) -> Result<()> {
+        // A lost connection is seen here: a call would make a new one first.
+        while let Some((wanted, answer)) = self.in_flight.front()
+            && let Some(read) = answer.wait_until(Instant::now())?
+        {
+            self.ready.push_back((*wanted, read));
+            self.in_flight.pop_front();
+        }
         let most = if self.environment.local() { 1 } else { AHEAD };
-        while !self.over && self.in_flight.len() < most && self.next < self.end {
-            if !self.in_flight.is_empty() && self.next >= self.size {
+        while !self.over && self.ahead() < most && self.next < self.end {
+            if self.ahead() > 0 && self.next >= self.size {
                 break;
             }
             let wanted = self.part.min(self.end - self.next);
@@ -101,6 +117,15 @@ impl<'a> Parts<'a> {
             self.next += wanted;
         }
         Ok(())
+    }
+
+    fn ahead(&self) -> usize {
+        self.ready.len() + self.in_flight.len()
+    }
+
+    fn drop_ahead(&mut self) {
+        self.ready.clear();
+        self.in_flight.clear();
     }
 
     fn changed(&self) -> Error {

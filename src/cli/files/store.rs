@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::interrupt::Temporary;
 use super::{Shared, Temporaries, kind, look, look_at_link, wire};
@@ -136,7 +137,7 @@ impl Store {
         };
         let beside = beside(target.path.as_path());
         let temporary = self.temporaries.add(&self.environment, wire(&beside)?)?;
-        let named = |error: Error| name_target(error, &beside, target.path.as_path());
+        let named = |error: Error| name_target(&error, &beside, target.path.as_path());
         let mut upload =
             Upload { store: self, temporary: &temporary, size: 0, mode, sent: VecDeque::new() };
         for part in read.into_iter().flatten() {
@@ -176,7 +177,9 @@ impl Store {
         let (from, to) = (temporary.path().clone(), target.path.clone());
         if target.standing.is_some() {
             let params = CopyParams { from: from.clone(), to: to.clone(), recursive: None };
-            match self.temporaries.while_open(|| Ok(self.environment.copy(&params)))? {
+            // Not under the lock, since it may take long: what removes the source of the copy comes
+            // after it.
+            match self.environment.copy(&params) {
                 // Room for one more is not there: better the file without its old owner than none.
                 Err(error) if is_full(&error) => {}
                 outcome => return outcome,
@@ -219,7 +222,14 @@ impl Upload<'_> {
         } else {
             params.append = Some(true);
         }
-        let Store { environment, temporaries, .. } = self.store;
+        // A lost connection is seen here: a call would make a new one first.
+        while let Some((size, answer)) = self.sent.front()
+            && let Some(written) = answer.wait_until(Instant::now()).map_err(&named)?
+        {
+            self.check(*size, &written).map_err(&named)?;
+            self.sent.pop_front();
+        }
+        let Store { environment, temporaries } = self.store;
         let answer = temporaries.while_open(|| environment.begin_write_file(&params));
         self.sent.push_back((self.size, answer.map_err(&named)?));
         buffers::give(params.data_base64.0);
@@ -233,7 +243,11 @@ impl Upload<'_> {
 
     fn settle(&mut self) -> Result<()> {
         let Some((size, answer)) = self.sent.pop_front() else { return Ok(()) };
-        if answer.wait()?.size == size {
+        self.check(size, &answer.wait()?)
+    }
+
+    fn check(&self, size: u64, written: &WriteFileResult) -> Result<()> {
+        if written.size == size {
             return Ok(());
         }
         let path = self.temporary.path().as_path();
@@ -268,7 +282,7 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// The same error about the file that is wanted: nobody knows the other name.
-fn name_target(error: Error, beside: &Path, target: &Path) -> Error {
+fn name_target(error: &Error, beside: &Path, target: &Path) -> Error {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let message = error.message().replace(&name(beside), &name(target));
     Error::new(error.kind().clone(), message)

@@ -22,6 +22,7 @@ files::command! {
     /// List a directory, sorted by name.
     #[argh(
         name = "ls",
+        usage = "[OPTIONS] [--] [PATH]",
         example = "{command_name} -l --exec ws://box:4200/exec src",
         example = "{command_name} -a --json | jq -r '.entries[].name'",
         note = "Bytes of a name that are no text, or would do something to a terminal, are shown

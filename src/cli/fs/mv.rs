@@ -8,6 +8,7 @@ files::command! {
     /// Rename a file or directory, or move it into a directory.
     #[argh(
         name = "mv",
+        usage = "[OPTIONS] [--] FROM TO",
         example = "{command_name} --exec ws://box:4200/exec draft.txt notes.txt",
         example = "{command_name} notes.txt archive/",
         note = "A file that has the new name is replaced. Between two file systems nothing is

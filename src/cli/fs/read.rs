@@ -9,6 +9,7 @@ files::command! {
     /// Write a file's bytes to stdout.
     #[argh(
         name = "read",
+        usage = "[OPTIONS] [--] PATH",
         example = "{command_name} --exec ws://box:4200/exec /etc/hostname",
         example = "{command_name} --offset 1000000 --length 4096 disk.img | xxd",
         note = "A file of any size goes in parts. One that somebody changes meanwhile is an error

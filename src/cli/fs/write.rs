@@ -15,6 +15,7 @@ files::command! {
     /// Write a file from stdin, whole or not at all.
     #[argh(
         name = "write",
+        usage = "[OPTIONS] [--] PATH",
         example = "{command_name} --exec ws://box:4200/exec notes.txt < notes.txt",
         example = "date | {command_name} --append log/today.txt",
         example = "{command_name} --parents --mode 755 bin/tool < tool",

@@ -36,7 +36,7 @@ fn who_cannot_be_reached_is_125() {
         done.failed(125, "cannot reach");
         assert!(!done.stderr.contains("secret"), "{done:?}");
     }
-    for (via, says) in [("/does/not/exist", "/does/not/exist"), ("false", "exited with 1")] {
+    for (via, says) in [("/does/not/exist", "/does/not/exist"), ("false", "connection was lost")] {
         let words = [&READ[..], &["--via", via, "x"]].concat();
         Running::start(bare(words)).finish().failed(125, says);
     }
