@@ -4,6 +4,8 @@ mod interrupt;
 mod parts;
 mod store;
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,9 +17,11 @@ pub(super) use store::{Store, Wanted, set_mode};
 use super::arguments::{self, USAGE, say_error};
 use super::place::{Place, Variables};
 use super::{FAILED, sentence};
+use crate::buffers;
 use crate::environment::ExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{FileType, Mode, StatParams, StatResult, WirePath};
+use crate::sys::poll::{Interest, wait_for};
 use crate::sys::{self, signal};
 
 /// An operation has failed: there is no such file, the disk is full.
@@ -200,13 +204,43 @@ pub(super) fn each(
 }
 
 /// Writes to stdout. Nobody reads it any more: a quiet end, as of every other program.
-pub(super) fn print(bytes: &[u8]) -> Result<(), Failure> {
-    use std::io::{ErrorKind, Write};
-    let mut stdout = std::io::stdout();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => signal::die_of(signal::PIPE),
-        Err(error) => Err(Error::io(&error, "cannot write to stdout").into()),
+pub(super) fn print(mut bytes: &[u8]) -> Result<(), Failure> {
+    let stdout = io::stdout();
+    while !bytes.is_empty() {
+        let written = sys::fd::write(stdout.as_fd(), bytes);
+        match written.or_else(|error| when_ready(error, stdout.as_fd(), Interest::Write)) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => signal::die_of(signal::PIPE),
+            Err(error) => return Err(Error::io(&error, "cannot write to stdout").into()),
+        }
+    }
+    Ok(())
+}
+
+/// The next part of stdin, full but for the last one; `None` at its end.
+pub(super) fn read_stdin(part: usize) -> Result<Option<Vec<u8>>> {
+    let stdin = io::stdin();
+    let mut bytes = buffers::take_for(part);
+    while bytes.len() < part {
+        let left = part - bytes.len();
+        match sys::fd::read_into(stdin.as_fd(), &mut bytes, left) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => {
+                let waited = when_ready(error, stdin.as_fd(), Interest::Read);
+                waited.map_err(|error| Error::io(&error, "cannot read stdin"))?;
+            }
+        }
+    }
+    Ok((!bytes.is_empty()).then_some(bytes))
+}
+
+/// Whoever shares a stream with us may have made it one that does not wait.
+fn when_ready(error: io::Error, stream: BorrowedFd<'_>, interest: Interest) -> io::Result<usize> {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => wait_for(stream, interest, None).map(|_| 0),
+        io::ErrorKind::Interrupted => Ok(0),
+        _ => Err(error),
     }
 }
 

@@ -114,6 +114,10 @@ impl Store {
                 let what = kind(standing.file_type);
                 return refused(&format!("it is {what}, and no regular file"));
             }
+            // Before all of it is on its way.
+            Some(standing) if !standing.writable => {
+                return Err(Error::os(sys::errno::EACCES, format!("cannot write {path:?}")));
+            }
             _ => {}
         }
         let path = match is_link {
@@ -135,7 +139,7 @@ impl Store {
             Some(standing) => Mode::try_from(standing.mode).ok(),
             None => wanted.mode,
         };
-        let beside = beside(target.path.as_path());
+        let beside = self.beside(target)?;
         let temporary = self.temporaries.add(&self.environment, wire(&beside)?)?;
         let named = |error: Error| name_target(&error, &beside, target.path.as_path());
         let mut upload =
@@ -173,6 +177,22 @@ impl Store {
         Ok(set_mode(&*self.environment, path, mode).err())
     }
 
+    /// A name that nobody else has, beside it; where a file is there whose directory may not be
+    /// written, among the temporary files of its machine: the content is copied onto it then.
+    fn beside(&self, target: &Target) -> Result<PathBuf> {
+        let number = RandomState::new().build_hasher().finish();
+        let name = format!(".ta-part-{number:016x}");
+        let path = target.path.as_path();
+        if target.standing.is_some() {
+            let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+            let directory = look(&*self.environment, directory.unwrap_or(Path::new(".")))?;
+            if directory.is_some_and(|directory| !directory.writable) {
+                return Ok(Path::new(&self.environment.about()?.tmpdir).join(name));
+            }
+        }
+        Ok(path.with_file_name(name))
+    }
+
     fn place(&self, temporary: Temporary, target: &Target) -> Result<()> {
         let (from, to) = (temporary.path().clone(), target.path.clone());
         if target.standing.is_some() {
@@ -181,7 +201,8 @@ impl Store {
             // after it.
             match self.environment.copy(&params) {
                 // Room for one more is not there: better the file without its old owner than none.
-                Err(error) if is_full(&error) => {}
+                Err(error)
+                    if is_full(&error) && from.as_path().parent() == to.as_path().parent() => {}
                 outcome => return outcome,
             }
         }
@@ -273,12 +294,6 @@ fn check_version(wanted: &Wanted, standing: Option<&StatResult>) -> Result<()> {
     };
     let message = format!("cannot write {:?}: {why}", wanted.path);
     Err(Error::new(ErrorKind::Conflict, message))
-}
-
-/// A name beside it that nobody else has.
-fn beside(path: &Path) -> PathBuf {
-    let number = RandomState::new().build_hasher().finish();
-    path.with_file_name(format!(".ta-part-{number:016x}"))
 }
 
 /// The same error about the file that is wanted: nobody knows the other name.

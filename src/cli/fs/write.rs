@@ -1,6 +1,5 @@
 //! `ta fs write`.
 
-use std::io::{self, Read as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -8,7 +7,6 @@ use serde::Serialize;
 
 use crate::cli::arguments::path;
 use crate::cli::files::{self, Failure, Reachable, Store, Temporaries, Wanted};
-use crate::error::{Error, Result};
 use crate::protocol::{Mode, WriteFileParams};
 
 files::command! {
@@ -110,7 +108,7 @@ impl Write {
             if_version: self.if_version.clone(),
             sync: self.sync,
         };
-        let stored = store.put(&wanted, &mut || read(part))?;
+        let stored = store.put(&wanted, &mut || files::read_stdin(part))?;
         if let Some(refused) = stored.mode_refused {
             return Err(refused.into());
         }
@@ -125,7 +123,7 @@ impl Write {
         params.if_version.clone_from(&self.if_version);
         let mut told = None;
         loop {
-            let bytes = read(part)?;
+            let bytes = files::read_stdin(part)?;
             let is_last = bytes.is_none();
             if is_last
                 && !self.sync
@@ -144,13 +142,4 @@ impl Write {
             told = Some(now);
         }
     }
-}
-
-/// The next part of stdin; `None` at its end.
-fn read(part: usize) -> Result<Option<Vec<u8>>> {
-    let mut bytes = crate::buffers::take_for(part);
-    let limit = part as u64;
-    let read = io::stdin().lock().take(limit).read_to_end(&mut bytes);
-    read.map_err(|error| Error::io(&error, "cannot read stdin"))?;
-    Ok((!bytes.is_empty()).then_some(bytes))
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 use std::path::Path;
 
 use super::{Site, everywhere, mode, noise, set_mode};
-use crate::support::sys;
+use crate::support::{Setup, sys};
 
 /// Replaces `file` there, in all ways there are, with a small content and a large one; `bits` is the
 /// mode of what is copied.
@@ -53,6 +53,42 @@ fn its_owner_is_kept() {
             assert_eq!((data.uid(), data.gid()), (1234, 4321), "{}", site.name);
         });
     });
+}
+
+#[test]
+fn what_may_not_be_written_is_refused_and_what_may_be_is_written_in_its_place() {
+    if !sys::is_root() {
+        return;
+    }
+    let site = Site::new("user", Some(Setup::new().user(1234).listen()), &[]);
+    let file = site.there.write("file", b"old");
+    chown(&file, Some(1234), Some(1234)).unwrap();
+    set_mode(&file, 0o444);
+    for size in [3, 3 << 20] {
+        site.here.write("source", noise(size));
+        site.run("cp", ["source", &site.colon("file")]).failed(1, "permission denied");
+        site.run("cp", ["source", &site.colon("new")]).failed(1, "permission denied");
+        assert_eq!(fs::read(&file).unwrap(), b"old");
+    }
+    // Its directory is not the user's, the file is.
+    for size in [3, 3 << 20] {
+        set_mode(&file, 0o644);
+        let inode = fs::metadata(&file).unwrap().ino();
+        set_mode(site.here.write("source", noise(size)), 0o640);
+        site.run("cp", ["source", &site.colon("file")]).quiet();
+        let data = fs::metadata(&file).unwrap();
+        assert!(fs::read(&file).unwrap() == noise(size));
+        assert_eq!((data.ino(), mode(&file)), (inode, 0o640));
+    }
+    // A new file that its owner may not write, in a directory of the user's.
+    fs::create_dir(site.there.join("own")).unwrap();
+    chown(site.there.join("own"), Some(1234), Some(1234)).unwrap();
+    for bits in [0o444, 0o4755] {
+        set_mode(site.here.join("source"), bits);
+        site.run("cp", ["source", &site.colon(&format!("own/{bits:o}"))]).quiet();
+        assert_eq!(mode(site.there.join(&format!("own/{bits:o}"))), bits);
+    }
+    site.assert_nothing_half();
 }
 
 #[test]
