@@ -1,7 +1,10 @@
 //! `ta cp`: files and trees from this machine to an environment, back, and within it.
 
+mod item;
 mod operand;
 mod progress;
+mod small;
+mod tally;
 mod tree;
 
 use std::process::ExitCode;

@@ -23,8 +23,15 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new() -> Self {
+        let mut progress = Self::silent();
+        progress.is_shown = std::io::stderr().is_terminal();
+        progress
+    }
+
+    /// One that nobody sees.
+    pub(super) fn silent() -> Self {
         Self {
-            is_shown: std::io::stderr().is_terminal(),
+            is_shown: false,
             name: String::new(),
             size: 0,
             done: 0,

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::item::Item;
 use super::operand::{Operand, Target};
-use super::progress::Progress;
-use crate::cli::arguments::{escaped, say_error};
+use super::small;
+use super::tally::Tally;
+use crate::cli::arguments::escaped;
 use crate::cli::files::{
-    self, Failure, Parts, Shared, Store, Temporaries, Wanted, kind, look, look_at_link, set_mode,
-    wire,
+    self, Failure, Shared, Store, Temporaries, kind, look, look_at_link, set_mode, wire,
 };
-use crate::cli::fs::name;
 use crate::environment::ExecEnvironment;
 use crate::protocol::{
     CopyParams, DirEntry, FileType, MkdirParams, Mode, PathParams, StatParams, StatResult,
@@ -22,21 +22,7 @@ pub(super) struct Copier {
     stores: [Store; 2],
     part: usize,
     recursive: bool,
-    temporaries: Arc<Temporaries>,
-    progress: Progress,
-    /// The exit code.
-    code: u8,
-}
-
-/// Something to copy: where it comes from and goes to.
-struct Item<'a> {
-    from: &'a Shared,
-    path: PathBuf,
-    /// Whether it goes there; here otherwise.
-    to_there: bool,
-    target: PathBuf,
-    /// Nothing can be at the target: its directory is new.
-    is_new: bool,
+    tally: Tally,
 }
 
 impl Copier {
@@ -48,8 +34,8 @@ impl Copier {
         let part = files::part(&*environments[1])?;
         let stores = environments
             .map(|environment| Store { environment, temporaries: Arc::clone(temporaries) });
-        let (temporaries, progress) = (Arc::clone(temporaries), Progress::new());
-        Ok(Self { stores, part, recursive, temporaries, progress, code: 0 })
+        let tally = Tally::new(temporaries);
+        Ok(Self { stores, part, recursive, tally })
     }
 
     /// Where a path is.
@@ -59,7 +45,7 @@ impl Copier {
 
     /// The exit code, if nothing else happens.
     pub(super) fn code(&self) -> u8 {
-        self.code
+        self.tally.code()
     }
 
     /// Copies what the command line names.
@@ -73,7 +59,7 @@ impl Copier {
         target: &Target,
     ) -> Result<(), Failure> {
         let copied = self.copy_one(source, to, target);
-        self.settle(copied)
+        self.tally.settle(copied)
     }
 
     fn copy_one(&mut self, source: &Operand, to: &Operand, target: &Target) -> Result<(), Failure> {
@@ -167,12 +153,16 @@ impl Copier {
             Some(_) => {}
             None => {
                 let params = MkdirParams { path: path.clone(), recursive: Some(false), mode };
-                self.temporaries.while_open(|| to.mkdir(&params))?;
+                self.tally.temporaries.while_open(|| to.mkdir(&params))?;
             }
         }
-        for entry in entries {
+        let is_file = |entry: &DirEntry| entry.file_type == FileType::File;
+        let (files, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_file);
+        let files: Vec<_> = files.iter().map(|entry| item.below(entry, is_new)).collect();
+        small::copy(&files, &self.stores, self.part, &mut self.tally)?;
+        for entry in others {
             let copied = self.entry(item, &entry, is_new);
-            self.settle(copied)?;
+            self.tally.settle(copied)?;
         }
         match Mode::try_from(stat.mode) {
             Ok(wanted) if is_new && mode != Some(wanted) => Ok(set_mode(&*to, &path, wanted)?),
@@ -181,9 +171,7 @@ impl Copier {
     }
 
     fn entry(&mut self, above: &Item<'_>, entry: &DirEntry, is_new: bool) -> Result<(), Failure> {
-        let name = name(entry);
-        let (path, target) = (above.path.join(&name), above.target.join(&name));
-        let item = Item { from: above.from, path, to_there: above.to_there, target, is_new };
+        let item = above.below(entry, is_new);
         let shown = escaped(item.path.as_os_str());
         let linked = match (entry.file_type, entry.target_type) {
             (FileType::Symlink, Some(Some(target))) => Some(target),
@@ -206,8 +194,7 @@ impl Copier {
                     return self.tree(&item, &stat);
                 }
                 if linked.is_some() {
-                    self.progress.clear();
-                    say_error(&format!("note: {shown} is a symbolic link; the file is copied"));
+                    self.tally.note(&format!("{shown} is a symbolic link; the file is copied"));
                 }
                 self.file(&item, &stat)
             }
@@ -216,35 +203,7 @@ impl Copier {
     }
 
     fn file(&mut self, item: &Item<'_>, stat: &StatResult) -> Result<(), Failure> {
-        let wanted = Wanted {
-            path: item.target.clone(),
-            mode: Mode::try_from(stat.mode).ok(),
-            always: true,
-            is_new: item.is_new,
-            ..Wanted::default()
-        };
-        let progress = &mut self.progress;
-        progress.start(&escaped(item.path.as_os_str()), stat.size);
-        let size = (self.part, stat.size);
-        let mut parts = Parts::new(&**item.from, wire(&item.path)?, (0, None), size);
-        let store = &self.stores[usize::from(item.to_there)];
-        let stored = store.put(&wanted, &mut || {
-            let part = parts.next()?;
-            progress.add(part.as_ref().map_or(0, Vec::len));
-            Ok(part)
-        })?;
-        stored.mode_refused.map_or(Ok(()), |error| Err(error.into()))
-    }
-
-    /// Says what has failed, and goes on unless there is no use in that.
-    fn settle(&mut self, outcome: Result<(), Failure>) -> Result<(), Failure> {
-        let Err(failure) = outcome else { return Ok(()) };
-        self.progress.clear();
-        if failure.is_final() || !self.temporaries.is_open() {
-            return Err(failure);
-        }
-        self.code = failure.say();
-        Ok(())
+        item.copy(&self.stores, self.part, stat, &mut self.tally.progress)
     }
 }
 

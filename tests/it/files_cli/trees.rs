@@ -61,6 +61,33 @@ fn a_tree_goes_there_and_comes_back() {
 }
 
 #[test]
+fn many_files_are_all_copied_and_each_failure_is_said() {
+    everywhere(|site| {
+        let (tree, copy) = (site.here.join("tree"), site.there.join("copy"));
+        fs::create_dir(&tree).unwrap();
+        for number in 0..200_usize {
+            fs::write(tree.join(format!("file-{number}")), noise(number * 97)).unwrap();
+        }
+        site.run("cp", ["-r", "tree", &site.colon("copy")]).quiet();
+        assert!(contents(&copy) == contents(&tree));
+        // Three of them cannot be written over, and the others have changed.
+        for number in 0..200_usize {
+            fs::write(tree.join(format!("file-{number}")), noise(number * 97 + 1)).unwrap();
+        }
+        for number in [3, 77, 199] {
+            fs::remove_file(copy.join(format!("file-{number}"))).unwrap();
+            fs::create_dir(copy.join(format!("file-{number}"))).unwrap();
+        }
+        let done = site.run("cp", ["-r", "tree/.", &site.colon("copy")]);
+        assert_eq!((done.code, done.stderr.lines().count()), (1, 3), "{done:?}");
+        for number in (0..200_usize).filter(|number| ![3, 77, 199].contains(number)) {
+            let content = fs::read(copy.join(format!("file-{number}"))).unwrap();
+            assert!(content == noise(number * 97 + 1), "{number}");
+        }
+    });
+}
+
+#[test]
 fn links_are_followed_where_none_can_be_made() {
     everywhere(|site| {
         for side in [&site.here, &site.there] {
