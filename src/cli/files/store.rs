@@ -151,18 +151,27 @@ impl Store {
             upload.add(part, false, named)?;
         }
         upload.finish().map_err(named)?;
+        if wanted.sync {
+            self.flush(temporary.path()).map_err(named)?;
+        }
         let mode_refused = self.complete_mode(&temporary, mode)?;
         if wanted.if_version.is_some() {
             check_version(wanted, look(&*self.environment, &wanted.path)?.as_ref())?;
         }
         self.place(temporary, target).map_err(named)?;
-        if wanted.sync {
-            // Nothing more, and to the disk with it: the file, and the directory with its name.
-            let mut nothing = WriteFileParams::new(target.path.clone(), Vec::new());
-            (nothing.append, nothing.sync) = (Some(true), Some(true));
-            self.environment.write_file(&nothing)?;
+        // Its new name too, unless its owner may not write it: then there is no way to ask for that.
+        if wanted.sync && mode.is_none_or(|mode| mode.bits() & 0o200 != 0) {
+            self.flush(&target.path)?;
         }
         Ok(Stored { written: None, mode_refused })
+    }
+
+    /// Has a file flushed to disk, and its directory: nothing is appended, and that is flushed.
+    fn flush(&self, path: &WirePath) -> Result<()> {
+        let mut nothing = WriteFileParams::new(path.clone(), Vec::new());
+        (nothing.append, nothing.sync) = (Some(true), Some(true));
+        self.temporaries.while_open(|| self.environment.begin_write_file(&nothing))?.wait()?;
+        Ok(())
     }
 
     /// Gives it the bits that it could not have while it was written: a file that its owner may not
