@@ -3,10 +3,13 @@
 mod arguments;
 mod completions;
 mod connect;
+mod cp;
 mod duration;
 mod end;
 mod exec_server;
+mod files;
 mod forward;
+mod fs;
 mod life;
 mod ping;
 mod place;
@@ -40,6 +43,8 @@ enum Command {
     Connect(connect::Connect),
     Ping(ping::Ping),
     Completions(completions::Completions),
+    Fs(fs::Fs),
+    Cp(cp::Cp),
 }
 
 /// Runs the program with these arguments, its own name first.
@@ -60,6 +65,8 @@ impl Command {
             Self::Connect(command) => command.run(),
             Self::Ping(command) => command.run(),
             Self::Completions(command) => command.run(),
+            Self::Fs(command) => command.run(),
+            Self::Cp(command) => command.run(),
         }
     }
 }
@@ -81,11 +88,16 @@ fn failed(error: &Error) -> ExitCode {
 
 /// Says on one line what has failed, why, and what to do.
 fn say_failure(error: &Error) {
+    say_error(&sentence(error));
+}
+
+/// What has gone wrong and what to do about it, on one line.
+fn sentence(error: &Error) -> String {
     let message = match advice(error) {
         Some(advice) => format!("{} ({advice})", error.message()),
         None => error.message().to_owned(),
     };
-    say_error(&message.lines().map(str::trim).collect::<Vec<_>>().join(" "));
+    message.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 fn code(error: &Error) -> u8 {

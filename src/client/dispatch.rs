@@ -36,13 +36,16 @@ pub(super) enum Pending {
     /// Nowhere.
     Nobody,
     /// To a call that wants a file's content.
-    Content(Sender<Result<Content>>),
+    Content(ContentTaker),
     /// To the events of this process: it is the last one.
     Exec(ProcessId),
 }
 
 /// What takes an answer in.
 pub(super) type Taker = Box<dyn FnOnce(Result<&RawValue>) + Send>;
+
+/// The same for an answer with content.
+pub(super) type ContentTaker = Box<dyn FnOnce(Result<Content>) + Send>;
 
 /// An answer, and what was lifted out of it.
 pub(super) struct Content {
@@ -202,7 +205,7 @@ impl Dispatch {
         for pending in pending.into_values() {
             match pending {
                 Pending::Call(give) => give(Err(error.clone())),
-                Pending::Content(sender) => drop(sender.send(Err(error.clone()))),
+                Pending::Content(give) => give(Err(error.clone())),
                 // Its process is told.
                 Pending::Exec(_) | Pending::Nobody => {}
             }
@@ -229,10 +232,9 @@ impl Dispatch {
             && let Some(Lifted { rest, bytes, .. }) = lifted::lift_result(text)
             && let Ok(Message::Response { id: Some(id), outcome: Outcome::Result(rest) }) =
                 rpc::parse(&rest)
-            && let Some(sender) = self.wants_content(id)
+            && let Some(give) = self.wants_content(id)
         {
-            let _ = sender.send(Ok(Content { rest: rest.to_owned(), lifted: Some(bytes) }));
-            return;
+            return give(Ok(Content { rest: rest.to_owned(), lifted: Some(bytes) }));
         }
         match rpc::parse(text) {
             Ok(Message::Response { id: Some(id), outcome }) => self.answer(id, outcome),
@@ -248,14 +250,14 @@ impl Dispatch {
     }
 
     /// Whoever wants the content in the answer of this id.
-    fn wants_content(&self, id: &RawValue) -> Option<Sender<Result<Content>>> {
+    fn wants_content(&self, id: &RawValue) -> Option<ContentTaker> {
         let id = id.get().parse().ok()?;
         let mut state = lock(&self.state);
         if !matches!(state.pending.get(&id), Some(Pending::Content(_))) {
             return None;
         }
         match state.pending.remove(&id) {
-            Some(Pending::Content(sender)) => Some(sender),
+            Some(Pending::Content(give)) => Some(give),
             _ => None,
         }
     }
@@ -269,9 +271,9 @@ impl Dispatch {
         };
         match pending {
             Some(Pending::Call(give)) => give(outcome),
-            Some(Pending::Content(sender)) => {
+            Some(Pending::Content(give)) => {
                 let whole = |rest: &RawValue| Content { rest: rest.to_owned(), lifted: None };
-                let _ = sender.send(outcome.map(whole));
+                give(outcome.map(whole));
             }
             Some(Pending::Exec(process)) => {
                 let result = outcome.and_then(rpc::result::<ExecResult>);

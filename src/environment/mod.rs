@@ -148,6 +148,24 @@ pub trait ExecEnvironment: Send + Sync {
     /// `ConnectionLost`: it may have been written, or not.
     fn write_file(&self, params: &WriteFileParams) -> Result<WriteFileResult>;
 
+    /// Begins to read; the answer can be waited for later, so that several parts of a file are on
+    /// their way at once. Where it is local it has been read when this returns.
+    ///
+    /// # Errors
+    /// `ConnectionLost`; the answer's are those of [`ExecEnvironment::read_file`].
+    fn begin_read_file(&self, params: &ReadFileParams) -> Result<Answer<ReadFileResult>> {
+        Ok(Answer::given(self.read_file(params)))
+    }
+
+    /// Begins to write; the answer can be waited for later. Writes are made in the order in which
+    /// they are begun. Where it is local it has been written when this returns.
+    ///
+    /// # Errors
+    /// `ConnectionLost`; the answer's are those of [`ExecEnvironment::write_file`].
+    fn begin_write_file(&self, params: &WriteFileParams) -> Result<Answer<WriteFileResult>> {
+        Ok(Answer::given(self.write_file(params)))
+    }
+
     /// Tells what stands at a path.
     ///
     /// # Errors

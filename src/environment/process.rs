@@ -24,6 +24,13 @@ impl<R> Answer<R> {
         (Answering(sender), Self(receiver))
     }
 
+    /// One that is there already.
+    pub(crate) fn given(answer: Result<R>) -> Self {
+        let (answering, awaited) = Self::awaited();
+        answering.give(answer);
+        awaited
+    }
+
     /// Waits for it, however long that takes. It comes once.
     ///
     /// # Errors

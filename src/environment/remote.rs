@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::{ExecEnvironment, Process};
+use super::{Answer, ExecEnvironment, Process};
 use crate::client::{ExecClient, RemoteConnection};
 use crate::error::{Error, Result};
 use crate::protocol::{
@@ -114,6 +114,14 @@ impl ExecEnvironment for RemoteExecEnvironment {
 
     fn write_file(&self, params: &WriteFileParams) -> Result<WriteFileResult> {
         self.client.write_file(params)
+    }
+
+    fn begin_read_file(&self, params: &ReadFileParams) -> Result<Answer<ReadFileResult>> {
+        self.client.begin_read_file(params)
+    }
+
+    fn begin_write_file(&self, params: &WriteFileParams) -> Result<Answer<WriteFileResult>> {
+        self.client.begin_write_file(params)
     }
 
     fn stat(&self, params: &StatParams) -> Result<StatResult> {

@@ -42,6 +42,8 @@ pub(crate) const EPIPE: i32 = libc::EPIPE;
 pub(crate) const ECONNABORTED: i32 = libc::ECONNABORTED;
 /// No answer in time.
 pub(crate) const ETIMEDOUT: i32 = libc::ETIMEDOUT;
+/// It may not be opened or changed so.
+pub(crate) const EACCES: i32 = libc::EACCES;
 /// Not permitted.
 pub(crate) const EPERM: i32 = libc::EPERM;
 /// No such file or directory.

@@ -28,6 +28,7 @@ mod conformance;
 mod descendants;
 mod endings;
 mod epochs;
+mod files_cli;
 mod forward;
 mod fs;
 mod fuzz;

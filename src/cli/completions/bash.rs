@@ -1,6 +1,6 @@
 //! For bash, from 3.2 on, with or without its package of completions.
 
-use super::{Command, Operands, SHELLS, Value};
+use super::{Command, Operands, Value};
 
 const HEAD: &str = r#"# Completions of ta for bash: source <(ta completions bash)
 
@@ -52,7 +52,7 @@ const TAIL: &str = r#"        *) return ;;
         return
     elif [[ $cur == -* ]]; then
         _ta_reply -W "${options// /$'\n'}" -- "$cur"
-    elif [[ $operands == command ]]; then
+    elif [[ $operands == command || $operands == files ]]; then
         _ta_files -f "$cur"
     elif [[ -n $operands ]]; then
         _ta_reply -W "${operands// /$'\n'}" -- "$cur"
@@ -82,11 +82,12 @@ pub(super) fn script(commands: &[Command]) -> String {
         for (name, words) in lists.iter().filter(|(_, words)| !words.is_empty()) {
             script.push_str(&format!("            {name}='{}'\n", words.join(" ")));
         }
-        match command.operands {
+        match &command.operands {
             Operands::None => {}
             Operands::Command => script.push_str("            operands=command\n"),
-            Operands::Shell => {
-                script.push_str(&format!("            operands='{}'\n", SHELLS.join(" ")));
+            Operands::Files => script.push_str("            operands=files\n"),
+            Operands::Words(words) => {
+                script.push_str(&format!("            operands='{}'\n", words.join(" ")));
             }
         }
         script.push_str("            ;;\n");

@@ -1,6 +1,6 @@
 //! For fish.
 
-use super::{Command, Flag, Operands, SHELLS, Value};
+use super::{Command, Flag, Operands, Value};
 
 pub(super) fn script(commands: &[Command]) -> String {
     let mut script = "# Completions of ta for fish.\n\ncomplete -c ta -f\n".to_owned();
@@ -18,11 +18,13 @@ pub(super) fn script(commands: &[Command]) -> String {
             script.push_str(&format!("complete -c ta {seen} {}\n", option(flag)));
         }
         script.push_str(&format!("complete -c ta {seen} -s h -l help -d 'Show what there is'\n"));
-        match command.operands {
+        match &command.operands {
             Operands::None => {}
-            Operands::Command => script.push_str(&format!("complete -c ta {seen} -F\n")),
-            Operands::Shell => {
-                script.push_str(&format!("complete -c ta {seen} -a '{}'\n", SHELLS.join(" ")));
+            Operands::Command | Operands::Files => {
+                script.push_str(&format!("complete -c ta {seen} -F\n"))
+            }
+            Operands::Words(words) => {
+                script.push_str(&format!("complete -c ta {seen} -a '{}'\n", words.join(" ")));
             }
         }
     }

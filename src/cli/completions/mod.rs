@@ -72,13 +72,15 @@ struct Command {
 }
 
 /// What follows the options.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Operands {
     None,
     /// A command of another machine: files are the nearest guess.
     Command,
-    /// One of the shells.
-    Shell,
+    /// Files here, or on another machine, which often has the same.
+    Files,
+    /// One of these.
+    Words(Vec<&'static str>),
 }
 
 struct Flag {
@@ -117,14 +119,28 @@ fn commands() -> Vec<Command> {
     let commands = info.commands.into_iter().map(|sub| Command {
         name: sub.name,
         description: first_sentence(sub.command.description),
-        flags: sub.command.flags.iter().filter(|flag| flag.long != "--help").map(flag).collect(),
+        flags: flags(&sub.command),
         operands: match sub.name {
             "run" => Operands::Command,
-            "completions" => Operands::Shell,
-            _ => Operands::None,
+            "cp" => Operands::Files,
+            "completions" => Operands::Words(SHELLS.to_vec()),
+            _ if sub.command.commands.is_empty() => Operands::None,
+            _ => Operands::Words(sub.command.commands.iter().map(|action| action.name).collect()),
         },
     });
     commands.collect()
+}
+
+/// The options of a command, and of those below it, each once.
+fn flags(command: &argh::CommandInfoWithArgs) -> Vec<Flag> {
+    let below = command.commands.iter().flat_map(|action| action.command.flags);
+    let mut flags: Vec<Flag> = Vec::new();
+    for one in command.flags.iter().chain(below) {
+        if one.long != "--help" && flags.iter().all(|flag| flag.long != one.long) {
+            flags.push(flag(one));
+        }
+    }
+    flags
 }
 
 fn flag(flag: &'static argh::FlagInfo) -> Flag {
@@ -166,26 +182,49 @@ mod tests {
     #[test]
     fn the_table_is_that_of_the_parsers() {
         let names: Vec<_> = commands().iter().map(|command| command.name).collect();
-        for name in ["exec-server", "run", "forward", "connect", "ping", "completions"] {
+        for name in ["exec-server", "run", "fs", "cp", "forward", "connect", "ping", "completions"]
+        {
             assert!(names.contains(&name), "{name}: {names:?}");
         }
         for command in commands() {
-            let Err(help) = Ta::from_args(&["ta"], &[command.name, "--help"]) else {
-                panic!("{} has no help", command.name)
+            let actions = match &command.operands {
+                Operands::Words(words) if command.name != "completions" => words.clone(),
+                _ => vec![""],
             };
+            let line = |action: &'static str| -> Vec<_> {
+                [command.name, action, "--help"]
+                    .into_iter()
+                    .filter(|word| !word.is_empty())
+                    .collect()
+            };
+            let help: String = actions.iter().map(|action| help(&line(action))).collect();
             for word in command.words() {
-                assert!(help.output.contains(&word), "{} {word}", command.name);
+                assert!(help.contains(&word), "{} {word}", command.name);
             }
-            let options = help.output.split("Options:").nth(1).unwrap();
-            let options = options.split("Notes:").next().unwrap_or_default();
-            let options = options.lines().filter_map(|line| line.trim().strip_prefix("-"));
-            for line in options.filter(|line| line.starts_with(|c: char| c != ' ')) {
-                let line = format!("-{line}");
-                for word in line.split([' ', ',']).take_while(|word| word.starts_with('-')) {
-                    assert!(command.words().contains(&word.to_owned()), "{word}: {line}");
-                }
+            for word in options_of(&help) {
+                assert!(command.words().contains(&word), "{} {word}", command.name);
             }
         }
+    }
+
+    fn help(words: &[&str]) -> String {
+        let Err(help) = Ta::from_args(&["ta"], words) else { panic!("{words:?} has no help") };
+        help.output
+    }
+
+    /// The options that helps show.
+    fn options_of(help: &str) -> Vec<String> {
+        let sections = help.split("Options:").skip(1);
+        let sections = sections.map(|text| text.split("Notes:").next().unwrap_or_default());
+        let lines = sections.flat_map(str::lines);
+        let lines = lines.filter_map(|line| line.trim().strip_prefix('-'));
+        let lines = lines.filter(|line| line.starts_with(|c: char| c != ' '));
+        let words = lines.flat_map(|line| {
+            let line = format!("-{line}");
+            let words = line.split([' ', ',']).take_while(|word| word.starts_with('-'));
+            words.map(str::to_owned).collect::<Vec<_>>()
+        });
+        words.collect()
     }
 
     #[test]

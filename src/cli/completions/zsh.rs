@@ -1,6 +1,6 @@
 //! For zsh, to be sourced or put into a directory of $fpath as `_ta`.
 
-use super::{Command, Flag, Operands, SHELLS, Value};
+use super::{Command, Flag, Operands, Value};
 
 pub(super) fn script(commands: &[Command]) -> String {
     let mut script = "#compdef ta\n\n_ta() {\n    local -a commands\n    commands=(\n".to_owned();
@@ -21,11 +21,12 @@ pub(super) fn script(commands: &[Command]) -> String {
             }
         }
         script.push_str("                '(- *)'{-h,--help}'[show what there is]'");
-        match command.operands {
+        match &command.operands {
             Operands::None => {}
             Operands::Command => script.push_str(" \\\n                '*::command:_files'"),
-            Operands::Shell => {
-                script.push_str(&format!(" \\\n                '1:shell:({})'", SHELLS.join(" ")));
+            Operands::Files => script.push_str(" \\\n                '*:file:_files'"),
+            Operands::Words(words) => {
+                script.push_str(&format!(" \\\n                '1:word:({})'", words.join(" ")));
             }
         }
         script.push_str("\n            ;;\n");
