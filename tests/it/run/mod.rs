@@ -3,6 +3,7 @@
 mod codes;
 mod failures;
 mod hostile;
+mod places;
 mod pty;
 mod signals;
 mod streams;
