@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use crate::Outcome;
 use crate::figures::float;
 
-/// The process that serves: the one child of the one that was started.
+/// The process that serves: the one child of the one that was started, which itself serves where it
+/// has none (an earlier revision).
 pub(crate) fn serving(guardian: u32) -> Outcome<u32> {
     let children = fs::read_to_string(format!("/proc/{guardian}/task/{guardian}/children"))?;
-    let first = children.split_ascii_whitespace().next().ok_or("the server is not there")?;
-    Ok(first.parse()?)
+    let first = children.split_ascii_whitespace().next();
+    Ok(first.map_or(Ok(guardian), str::parse)?)
 }
 
 /// Resident memory now, in bytes.
