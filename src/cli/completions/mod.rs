@@ -136,8 +136,11 @@ fn flags(command: &argh::CommandInfoWithArgs) -> Vec<Flag> {
     let below = command.commands.iter().flat_map(|action| action.command.flags);
     let mut flags: Vec<Flag> = Vec::new();
     for one in command.flags.iter().chain(below) {
-        if one.long != "--help" && flags.iter().all(|flag| flag.long != one.long) {
-            flags.push(flag(one));
+        match flags.iter_mut().find(|flag| flag.long == one.long) {
+            // Not all that have it have its short form.
+            Some(known) => known.short = known.short.or(one.short),
+            None if one.long == "--help" => {}
+            None => flags.push(flag(one)),
         }
     }
     flags
