@@ -55,7 +55,7 @@ clean:
 
 test-tools:
 	@sh tests/tools.sh python3 ip ps stty unshare script prlimit nsenter chroot chattr strace setsid \
-	    setpriv systemd-socket-activate
+	    setpriv systemd-socket-activate bash zsh fish git ssh sshd
 
 lint-tools:
 	@sh tests/tools.sh shellcheck

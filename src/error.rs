@@ -75,6 +75,8 @@ pub enum ErrorKind {
     /// Another host with a newer epoch has taken over; [`Error::epochs`] are both, where the server
     /// has told them.
     StaleEpoch,
+    /// This environment cannot do that. Only a caller in the same program has this.
+    Unsupported,
     /// The server cannot be reached. Only a client has this.
     Unreachable,
     /// The server refused the connection (a wrong token, an origin, no such path). Only a client
@@ -138,9 +140,11 @@ impl ErrorKind {
         match self {
             Self::Os(errno) => (SERVER_ERROR, Some(sys::errno::name(*errno))),
             Self::Other(number, code) => (*number, code.as_deref()),
-            Self::Unreachable | Self::Refused | Self::ConnectionLost | Self::TimedOut => {
-                (SERVER_ERROR, None)
-            }
+            Self::Unsupported
+            | Self::Unreachable
+            | Self::Refused
+            | Self::ConnectionLost
+            | Self::TimedOut => (SERVER_ERROR, None),
             known => WIRE
                 .iter()
                 .find(|(kind, ..)| kind == known)

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::environment::{LocalExecEnvironment, LocalOptions};
+use crate::environment::{Machine, MachineOptions};
 use crate::server::{Config, Fence, Host, Session};
 use crate::sys::poll::Waker;
 use crate::transport::http::{self, Access, Token};
@@ -52,7 +52,7 @@ pub fn session(data: &[u8]) {
     };
     let stop = Arc::new(Waker::new().unwrap());
     let mut source = LineSource::new(reader.into(), stop, Patience::new(config.peer_timeout), 4096);
-    let environment = LocalExecEnvironment::new(LocalOptions::default()).unwrap();
+    let environment = Machine::new(MachineOptions::default()).unwrap();
     let fence = Fence::new(Nobody);
     let session =
         Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone(), fence, None);

@@ -2,13 +2,19 @@
 //!
 //! An agent's loop stays on its host; its commands go to an execution environment: a container,
 //! a sandbox, another machine. This crate is that environment (`ta exec-server`) and the way to
-//! it ([`ExecClient`](client::ExecClient)).
+//! it.
 //!
-//! Reading order: [`protocol`] says what travels; `transport` carries it; `server` serves a
-//! connection; `environment` resolves what a request names; `process` runs one child, `net` one
-//! connection; `descendants` ends what comes of them; `sys` makes the system calls. [`client`] is
-//! the other end. No module calls one to its left; what comes back comes through one channel to the
-//! connection's writer thread.
+//! Whoever writes an agent begins with [`environment`]: one interface,
+//! [`ExecEnvironment`](environment::ExecEnvironment), to this machine and to any other. [`client`]
+//! leads to another one ([`ExecClient`](client::ExecClient)), and [`protocol`] has the params and
+//! results of both.
+//!
+//! Whoever reads the code, in this order: [`protocol`] says what travels; `transport` carries it;
+//! `server` serves a connection; [`environment`] resolves what a request names; `process` runs one
+//! child, `fs` touches files, `net` is one connection; `descendants` ends what comes of them; `sys`
+//! makes the system calls. [`client`] is the other end. No module of these calls one to its left (but
+//! an environment may be at the other end of a client); what comes back comes through one channel to
+//! the connection's writer thread.
 
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
@@ -16,7 +22,7 @@ mod buffers;
 pub mod cli;
 pub mod client;
 mod descendants;
-mod environment;
+pub mod environment;
 mod error;
 mod fs;
 #[cfg(fuzzing)]
@@ -28,6 +34,7 @@ mod mailbox;
 mod net;
 mod process;
 pub mod protocol;
+mod registry;
 mod server;
 mod supervision;
 mod sync;

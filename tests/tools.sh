@@ -12,6 +12,8 @@ package() {
         stty | chroot) echo coreutils ;;
         chattr) echo e2fsprogs ;;
         systemd-socket-activate) echo systemd ;;
+        ssh | ssh-keygen) echo openssh-client ;;
+        sshd) echo openssh-server ;;
         *) echo "$1" ;;
     esac
 }

@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use argh::TopLevelCommand;
 
-use super::run;
+use super::{forward, run};
 
 /// Exit code for a command line or configuration that is wrong.
 pub(super) const USAGE: u8 = 2;
@@ -21,9 +23,13 @@ pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<
     // Its exit codes below 125 are those of commands.
     let is_run = arguments.get(1).is_some_and(|first| first == "run");
     let usage = if is_run { super::FAILED } else { USAGE };
+    // Their paths may be any bytes.
+    let is_files = arguments.get(1).is_some_and(|first| first == "fs" || first == "cp");
     for argument in arguments {
         match argument.into_string() {
+            Ok(text) if is_files => texts.push(carry(&text.into())),
             Ok(text) => texts.push(text),
+            Err(argument) if is_files => texts.push(carry(&argument)),
             Err(argument) => {
                 say_error(&format!("the argument {argument:?} is not UTF-8"));
                 return Err(ExitCode::from(usage));
@@ -39,8 +45,15 @@ pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<
         texts.remove(1);
         texts.push("--help".to_owned());
     }
+    if texts.get(1).is_some_and(|first| first == "forward") {
+        texts.iter_mut().for_each(name_stdio);
+    }
     let words = texts.iter().skip(1).map(String::as_str);
-    let given = if is_run { split_options(words) } else { split_values(words) };
+    let given = match (is_run, is_files) {
+        (true, _) => split_options(words),
+        (_, true) => apart(split_values(words)),
+        _ => split_values(words),
+    };
     T::from_args(&["ta"], &given).map_err(|exit| match exit.status {
         Ok(()) => {
             say(&exit.output);
@@ -48,11 +61,23 @@ pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<
         }
         Err(()) => {
             let message = without_queries(exit.output.trim_end(), &given);
+            if is_files {
+                let words = message.split_whitespace().collect::<Vec<_>>().join(" ");
+                say_error(&escaped(&carried(&words)));
+                return ExitCode::from(usage);
+            }
             let hint = if is_run { " (ta run --help tells what there is)" } else { "" };
             say_error(&format!("{message}{hint}"));
             ExitCode::from(usage)
         }
     })
+}
+
+/// The parser would take `-:HOST:PORT` for an option.
+fn name_stdio(word: &mut String) {
+    if word.starts_with("-:") {
+        word.replace_range(..1, forward::STDIO);
+    }
 }
 
 /// A parser's message shows what it did not like, and the query of a URL may hold the token.
@@ -101,6 +126,90 @@ fn split_options<'a>(arguments: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     split
 }
 
+/// `-rf` is `-r -f`, as people write it.
+fn apart(words: Vec<&str>) -> Vec<&str> {
+    let mut options = true;
+    let apart = words.into_iter().flat_map(|word| {
+        options = options && word != "--";
+        match word {
+            "-la" | "-al" if options => vec!["-l", "-a"],
+            "-rf" | "-fr" if options => vec!["-r", "-f"],
+            other => vec![other],
+        }
+    });
+    apart.collect()
+}
+
+/// The first of 256 characters that are nobody's (the end of a plane for private use): the parser
+/// takes text alone, and each stands in it for a byte that is none.
+const BYTES: u32 = 0x10_ff00;
+
+fn byte_of(character: char) -> Option<u8> {
+    u32::from(character).checked_sub(BYTES).and_then(|byte| byte.try_into().ok())
+}
+
+/// An argument as text, from which [`carried`] makes the same bytes again, whatever they are.
+fn carry(argument: &OsString) -> String {
+    let mut text = String::new();
+    let byte = |byte: &u8| char::from_u32(BYTES + u32::from(*byte));
+    for chunk in argument.as_bytes().utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if byte_of(character).is_none() {
+                text.push(character);
+            } else {
+                text.extend(character.encode_utf8(&mut [0; 4]).as_bytes().iter().filter_map(byte));
+            }
+        }
+        text.extend(chunk.invalid().iter().filter_map(byte));
+    }
+    text
+}
+
+/// The bytes of an argument that was carried through the parser.
+fn carried(text: &str) -> OsString {
+    let mut bytes = Vec::with_capacity(text.len());
+    for character in text.chars() {
+        match byte_of(character) {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+/// A path among the arguments of `ta fs` and `ta cp`.
+pub(super) fn path(argument: &str) -> PathBuf {
+    PathBuf::from(carried(argument))
+}
+
+/// Whether an argument is text, as all but paths are.
+pub(super) fn is_text(argument: &str) -> bool {
+    argument.chars().all(|character| byte_of(character).is_none())
+}
+
+/// A name as it may be shown: on one line, with what is no text, or would do something to a
+/// terminal, as `\xff`.
+pub(super) fn escaped(name: &std::ffi::OsStr) -> String {
+    let mut shown = String::new();
+    let hexadecimal = |bytes: &[u8], shown: &mut String| {
+        bytes.iter().for_each(|byte| shown.push_str(&format!("\\x{byte:02x}")));
+    };
+    for chunk in name.as_bytes().utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\n' => shown.push_str("\\n"),
+                '\\' => shown.push_str("\\\\"),
+                other if other.is_control() => {
+                    hexadecimal(other.encode_utf8(&mut [0; 4]).as_bytes(), &mut shown);
+                }
+                other => shown.push(other),
+            }
+        }
+        hexadecimal(chunk.invalid(), &mut shown);
+    }
+    shown
+}
+
 /// Prints to stdout; a closed stdout is nobody's fault.
 pub(super) fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -113,17 +222,19 @@ pub(crate) fn say_error(text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn values_are_split_off_up_to_the_double_dash() {
         let given = ["run", "--env=A=b", "-c", "x=y", "--", "--port=1", "z"];
         let expected = ["run", "--env", "A=b", "-c", "x=y", "--", "--port=1", "z"];
-        assert_eq!(super::split_values(given.into_iter()), expected);
-        assert_eq!(super::split_options(given.into_iter()), expected);
+        assert_eq!(split_values(given.into_iter()), expected);
+        assert_eq!(split_options(given.into_iter()), expected);
     }
 
     #[test]
     fn a_command_of_run_is_left_as_it_is() {
-        let split = |line: &'static str| super::split_options(line.split(' ')).join(" ");
+        let split = |line: &'static str| split_options(line.split(' ')).join(" ");
         assert_eq!(split("run --env=A=b ls --color=auto -it"), "run --env A=b ls --color=auto -it");
         assert_eq!(split("run -it --cwd /=x -c --a=b"), "run -i -t --cwd /=x -c --a=b");
         assert_eq!(split("run --tty ls --env=A"), "run --tty ls --env=A");
@@ -131,9 +242,22 @@ mod tests {
     }
 
     #[test]
+    fn an_argument_of_any_bytes_comes_through_the_parser() {
+        let native = "\u{10ff00}\u{10ffff}".as_bytes();
+        for bytes in [&b"plain"[..], b"", b"a\xff\xfe", "\u{e4}".as_bytes(), native, b"\xf4\x8f"] {
+            let argument = OsString::from_vec(bytes.to_vec());
+            assert_eq!(carried(&carry(&argument)), argument, "{argument:?}");
+        }
+        assert!(
+            is_text(&carry(&"\u{e4}".into())) && !is_text(&carry(&OsString::from_vec(vec![255])))
+        );
+        assert_eq!(escaped(&OsString::from_vec(b"a\xff\n\x1b\\".to_vec())), "a\\xff\\n\\x1b\\\\");
+    }
+
+    #[test]
     fn a_message_shows_no_query() {
         let message = "with value 'ws://h/exec?token=s': no";
-        let shown = super::without_queries(message, &["--exec", "ws://h/exec?token=s"]);
+        let shown = without_queries(message, &["--exec", "ws://h/exec?token=s"]);
         assert_eq!(shown, "with value 'ws://h/exec': no");
     }
 }

@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argh::FromArgs;
+use argh::{ArgsInfo, FromArgs};
 
 use super::arguments::{USAGE, say, say_error};
 use super::life::Life;
 use super::token::{self, VARIABLE as TOKEN};
 use crate::descendants;
-use crate::environment::{LocalExecEnvironment, LocalOptions};
+use crate::environment::{Machine, MachineOptions};
 use crate::error::{Error, Result};
 use crate::fs;
 use crate::guardian::{self, Guardian, News, Side};
@@ -36,7 +36,7 @@ const ABANDON: Duration = Duration::from_secs(1);
 ///
 /// The token comes from the environment variable TA_EXEC_TOKEN or from --token-file. Without one
 /// the server listens on loopback addresses only.
-#[derive(FromArgs)]
+#[derive(FromArgs, ArgsInfo)]
 #[argh(
     subcommand,
     name = "exec-server",
@@ -154,9 +154,12 @@ impl ExecServer {
         };
         let prepared = sockets.and_then(|sockets| {
             let config = self.config(self.access(token, &sockets)?)?;
-            let options =
-                LocalOptions { cwd: self.cwd.clone(), shell: self.shell.clone(), descriptor_limit };
-            Ok((sockets, config, LocalExecEnvironment::new(options)?))
+            let options = MachineOptions {
+                cwd: self.cwd.clone(),
+                shell: self.shell.clone(),
+                descriptor_limit,
+            };
+            Ok((sockets, config, Machine::new(options)?))
         });
         let (sockets, config, environment) = match prepared {
             Ok(prepared) => prepared,
@@ -186,7 +189,7 @@ impl ExecServer {
         &self,
         sockets: Vec<TcpListener>,
         config: Config,
-        environment: LocalExecEnvironment,
+        environment: Machine,
         life: &Life,
     ) -> Result<()> {
         let stop = Arc::new(Waker::new().map_err(|error| failed(&error))?);
@@ -280,7 +283,7 @@ fn warn_of_shortcoming() {
     }
 }
 
-fn serve_standard(config: Config, environment: LocalExecEnvironment, life: &Life) -> Result<()> {
+fn serve_standard(config: Config, environment: Machine, life: &Life) -> Result<()> {
     let stop = Arc::new(Waker::new().map_err(|error| failed(&error))?);
     let waker = Arc::clone(&stop);
     life.on_signal(move || waker.wake());

@@ -1,16 +1,25 @@
 //! The command line: one file per subcommand.
 
 mod arguments;
+mod completions;
+mod connect;
+mod cp;
 mod duration;
+mod end;
 mod exec_server;
+mod files;
+mod forward;
+mod fs;
 mod life;
+mod ping;
+mod place;
 mod run;
 mod token;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use argh::FromArgs;
+use argh::{ArgsInfo, FromArgs};
 
 pub(crate) use arguments::say_error;
 
@@ -18,27 +27,47 @@ use crate::error::{Error, ErrorKind, StartStep};
 use crate::sys;
 
 /// Commands of coding agents, run where they belong. `ta --version` tells the version.
-#[derive(FromArgs)]
+#[derive(FromArgs, ArgsInfo)]
 #[argh(help_triggers("-h", "--help"))]
 struct Ta {
     #[argh(subcommand)]
     command: Command,
 }
 
-#[derive(FromArgs)]
+#[derive(FromArgs, ArgsInfo)]
 #[argh(subcommand)]
 enum Command {
     ExecServer(exec_server::ExecServer),
     Run(run::Run),
+    Forward(forward::Forward),
+    Connect(connect::Connect),
+    Ping(ping::Ping),
+    Completions(completions::Completions),
+    Fs(fs::Fs),
+    Cp(cp::Cp),
 }
 
 /// Runs the program with these arguments, its own name first.
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     match arguments::parse::<Ta>(arguments) {
-        Ok(Ta { command: Command::ExecServer(command) }) => command.run(),
-        Ok(Ta { command: Command::Run(command) }) => command.run(),
+        Ok(Ta { command }) => command.run(),
         Err(code) => code,
+    }
+}
+
+impl Command {
+    fn run(self) -> ExitCode {
+        match self {
+            Self::ExecServer(command) => command.run(),
+            Self::Run(command) => command.run(),
+            Self::Forward(command) => command.run(),
+            Self::Connect(command) => command.run(),
+            Self::Ping(command) => command.run(),
+            Self::Completions(command) => command.run(),
+            Self::Fs(command) => command.run(),
+            Self::Cp(command) => command.run(),
+        }
     }
 }
 
@@ -53,12 +82,22 @@ const NOT_FOUND: u8 = 127;
 /// Says on one line why a command was not run to its end, and answers what that means to
 /// whoever called `ta run`.
 fn failed(error: &Error) -> ExitCode {
+    say_failure(error);
+    ExitCode::from(code(error))
+}
+
+/// Says on one line what has failed, why, and what to do.
+fn say_failure(error: &Error) {
+    say_error(&sentence(error));
+}
+
+/// What has gone wrong and what to do about it, on one line.
+fn sentence(error: &Error) -> String {
     let message = match advice(error) {
         Some(advice) => format!("{} ({advice})", error.message()),
         None => error.message().to_owned(),
     };
-    say_error(&message.lines().map(str::trim).collect::<Vec<_>>().join(" "));
-    ExitCode::from(code(error))
+    message.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 fn code(error: &Error) -> u8 {

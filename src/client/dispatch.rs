@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::net;
-use super::process::{Incoming, Stream};
 use crate::buffers;
+use crate::environment::{Incoming, Stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::chunk;
 use crate::protocol::decode_onto;
@@ -31,13 +31,21 @@ struct About {
 
 /// Where an answer goes.
 pub(super) enum Pending {
-    /// To a call that waits.
-    Call(Sender<Result<Box<RawValue>>>),
+    /// To a call.
+    Call(Taker),
+    /// Nowhere.
+    Nobody,
     /// To a call that wants a file's content.
-    Content(Sender<Result<Content>>),
+    Content(ContentTaker),
     /// To the events of this process: it is the last one.
     Exec(ProcessId),
 }
+
+/// What takes an answer in.
+pub(super) type Taker = Box<dyn FnOnce(Result<&RawValue>) + Send>;
+
+/// The same for an answer with content.
+pub(super) type ContentTaker = Box<dyn FnOnce(Result<Content>) + Send>;
 
 /// An answer, and what was lifted out of it.
 pub(super) struct Content {
@@ -55,15 +63,53 @@ pub(super) struct Dispatch {
 struct State {
     next: u64,
     pending: HashMap<u64, Pending>,
-    processes: HashMap<String, Sender<Incoming>>,
-    connections: HashMap<String, Sender<net::Incoming>>,
+    processes: HashMap<String, Subscriber<Incoming>>,
+    connections: HashMap<String, Subscriber<net::Incoming>>,
     /// Why the connection has ended.
     ended: Option<Error>,
 }
 
+/// Who takes the events of an id. The id is free again with the last of them, though that may not have
+/// been taken yet; so who leaves says which of its subscribers he is.
+struct Subscriber<E> {
+    ticket: Ticket,
+    events: Sender<E>,
+}
+
+/// One subscriber.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ticket(u64);
+
 /// The error of whatever was in flight when the connection ended.
 pub(super) fn lost(why: &str) -> Error {
     Error::new(ErrorKind::ConnectionLost, format!("the connection was lost: {why}"))
+}
+
+impl State {
+    fn ticket(&mut self) -> Ticket {
+        self.next += 1;
+        Ticket(self.next)
+    }
+}
+
+fn remove<E>(all: &mut HashMap<String, Subscriber<E>>, id: &str, ticket: Ticket) -> bool {
+    let is_it = all.get(id).is_some_and(|subscriber| subscriber.ticket == ticket);
+    is_it && all.remove(id).is_some()
+}
+
+/// What an end means, given what else is known of it.
+pub(crate) fn loss(end: &End, why: Option<String>) -> Error {
+    match (end, why) {
+        (End::Fenced, _) => {
+            let message = "another host with a newer epoch has taken over this environment";
+            Error::new(ErrorKind::StaleEpoch, message)
+        }
+        (_, Some(why)) => lost(&why),
+        (End::Closed | End::Stopped, None) => lost("the server closed it"),
+        (End::Lost(why), None) => lost(why),
+        (End::Silent, None) => lost("the server was silent for too long"),
+        (End::Offence(_, why), None) => lost(why),
+    }
 }
 
 impl Dispatch {
@@ -85,22 +131,23 @@ impl Dispatch {
     }
 
     /// Takes note of a process.
-    pub(super) fn subscribe(&self, id: &ProcessId, events: Sender<Incoming>) -> Result<()> {
+    pub(super) fn subscribe(&self, id: &ProcessId, events: Sender<Incoming>) -> Result<Ticket> {
         let mut state = lock(&self.state);
         if let Some(error) = &state.ended {
             return Err(error.clone());
         }
         if state.processes.contains_key(id.as_str()) {
-            let message = format!("this client has a process with the id {:?}", id.as_str());
+            let message = format!("the id {:?} is that of a live process", id.as_str());
             return Err(Error::new(ErrorKind::DuplicateId, message));
         }
-        state.processes.insert(id.as_str().to_owned(), events);
-        Ok(())
+        let ticket = state.ticket();
+        state.processes.insert(id.as_str().to_owned(), Subscriber { ticket, events });
+        Ok(ticket)
     }
 
     /// Nobody takes this process's events any more.
-    pub(super) fn unsubscribe(&self, id: &ProcessId) {
-        lock(&self.state).processes.remove(id.as_str());
+    pub(super) fn unsubscribe(&self, id: &ProcessId, ticket: Ticket) {
+        remove(&mut lock(&self.state).processes, id.as_str(), ticket);
     }
 
     /// Takes note of a connection.
@@ -108,26 +155,32 @@ impl Dispatch {
         &self,
         id: &ConnectionId,
         events: Sender<net::Incoming>,
-    ) -> Result<()> {
+    ) -> Result<Ticket> {
         let mut state = lock(&self.state);
         if let Some(error) = &state.ended {
             return Err(error.clone());
         }
         if state.connections.contains_key(id.as_str()) {
-            let message = format!("this client has a connection with the id {:?}", id.as_str());
+            let message = format!("the id {:?} is that of a live connection", id.as_str());
             return Err(Error::new(ErrorKind::DuplicateId, message));
         }
-        state.connections.insert(id.as_str().to_owned(), events);
-        Ok(())
+        let ticket = state.ticket();
+        state.connections.insert(id.as_str().to_owned(), Subscriber { ticket, events });
+        Ok(ticket)
     }
 
-    /// Nobody takes this connection's events any more.
-    pub(super) fn unsubscribe_from_connection(&self, id: &ConnectionId) {
-        lock(&self.state).connections.remove(id.as_str());
+    /// Nobody takes this connection's events any more. Whether there might have been any.
+    pub(super) fn unsubscribe_from_connection(&self, id: &ConnectionId, ticket: Ticket) -> bool {
+        remove(&mut lock(&self.state).connections, id.as_str(), ticket)
     }
 
-    /// Takes in what comes until the connection ends.
-    pub(super) fn run(&self, source: &mut dyn Source) {
+    /// Why the connection has ended, if it has.
+    pub(super) fn ended(&self) -> Option<Error> {
+        lock(&self.state).ended.clone()
+    }
+
+    /// Takes in what comes until the connection ends. `explain` may know more of the end.
+    pub(super) fn run(&self, source: &mut dyn Source, explain: &dyn Fn(&End) -> Option<String>) {
         let end = loop {
             match source.next() {
                 Event::Message(text) => self.receive(text),
@@ -135,17 +188,15 @@ impl Dispatch {
                 Event::End(end) => break end,
             }
         };
-        let error = match &end {
-            End::Closed | End::Stopped => lost("the server closed it"),
-            End::Lost(why) => lost(why),
-            End::Silent => lost("the server was silent for too long"),
-            End::Offence(_, why) => lost(why),
-            End::Fenced => {
-                let message = "another host with a newer epoch has taken over this environment";
-                Error::new(ErrorKind::StaleEpoch, message)
-            }
-        };
+        self.end(&loss(&end, explain(&end)));
+    }
+
+    /// The connection has ended: whoever waits is told, once.
+    pub(super) fn end(&self, error: &Error) {
         let mut state = lock(&self.state);
+        if state.ended.is_some() {
+            return;
+        }
         state.ended = Some(error.clone());
         let pending = std::mem::take(&mut state.pending);
         let processes = std::mem::take(&mut state.processes);
@@ -153,16 +204,16 @@ impl Dispatch {
         drop(state);
         for pending in pending.into_values() {
             match pending {
-                Pending::Call(sender) => drop(sender.send(Err(error.clone()))),
-                Pending::Content(sender) => drop(sender.send(Err(error.clone()))),
+                Pending::Call(give) => give(Err(error.clone())),
+                Pending::Content(give) => give(Err(error.clone())),
                 // Its process is told.
-                Pending::Exec(_) => {}
+                Pending::Exec(_) | Pending::Nobody => {}
             }
         }
-        for events in processes.into_values() {
+        for Subscriber { events, .. } in processes.into_values() {
             let _ = events.send(Incoming::Failed(error.clone()));
         }
-        for events in connections.into_values() {
+        for Subscriber { events, .. } in connections.into_values() {
             let _ = events.send(net::Incoming::Failed(error.clone()));
         }
     }
@@ -181,10 +232,9 @@ impl Dispatch {
             && let Some(Lifted { rest, bytes, .. }) = lifted::lift_result(text)
             && let Ok(Message::Response { id: Some(id), outcome: Outcome::Result(rest) }) =
                 rpc::parse(&rest)
-            && let Some(sender) = self.wants_content(id)
+            && let Some(give) = self.wants_content(id)
         {
-            let _ = sender.send(Ok(Content { rest: rest.to_owned(), lifted: Some(bytes) }));
-            return;
+            return give(Ok(Content { rest: rest.to_owned(), lifted: Some(bytes) }));
         }
         match rpc::parse(text) {
             Ok(Message::Response { id: Some(id), outcome }) => self.answer(id, outcome),
@@ -200,14 +250,14 @@ impl Dispatch {
     }
 
     /// Whoever wants the content in the answer of this id.
-    fn wants_content(&self, id: &RawValue) -> Option<Sender<Result<Content>>> {
+    fn wants_content(&self, id: &RawValue) -> Option<ContentTaker> {
         let id = id.get().parse().ok()?;
         let mut state = lock(&self.state);
         if !matches!(state.pending.get(&id), Some(Pending::Content(_))) {
             return None;
         }
         match state.pending.remove(&id) {
-            Some(Pending::Content(sender)) => Some(sender),
+            Some(Pending::Content(give)) => Some(give),
             _ => None,
         }
     }
@@ -220,12 +270,10 @@ impl Dispatch {
             Outcome::Error(error) => Err(error),
         };
         match pending {
-            Some(Pending::Call(sender)) => {
-                let _ = sender.send(outcome.map(ToOwned::to_owned));
-            }
-            Some(Pending::Content(sender)) => {
+            Some(Pending::Call(give)) => give(outcome),
+            Some(Pending::Content(give)) => {
                 let whole = |rest: &RawValue| Content { rest: rest.to_owned(), lifted: None };
-                let _ = sender.send(outcome.map(whole));
+                give(outcome.map(whole));
             }
             Some(Pending::Exec(process)) => {
                 let result = outcome.and_then(rpc::result::<ExecResult>);
@@ -237,7 +285,7 @@ impl Dispatch {
                     },
                 );
             }
-            None => {}
+            Some(Pending::Nobody) | None => {}
         }
     }
 
@@ -280,30 +328,30 @@ impl Dispatch {
     fn net_event(&self, connection: &str, event: net::Incoming) {
         let state = lock(&self.state);
         // The channel has no bound of its own, so this does not wait.
-        if let Some(events) = state.connections.get(connection) {
-            let _ = events.send(event);
+        if let Some(subscriber) = state.connections.get(connection) {
+            let _ = subscriber.events.send(event);
         }
     }
 
     fn last_net_event(&self, connection: &str, event: net::Incoming) {
-        let events = lock(&self.state).connections.remove(connection);
-        if let Some(events) = events {
-            let _ = events.send(event);
+        let subscriber = lock(&self.state).connections.remove(connection);
+        if let Some(subscriber) = subscriber {
+            let _ = subscriber.events.send(event);
         }
     }
 
     fn event(&self, process: &str, event: Incoming) {
         let state = lock(&self.state);
         // The channel has no bound of its own, so this does not wait.
-        if let Some(events) = state.processes.get(process) {
-            let _ = events.send(event);
+        if let Some(subscriber) = state.processes.get(process) {
+            let _ = subscriber.events.send(event);
         }
     }
 
     fn last_event(&self, process: &str, event: Incoming) {
-        let events = lock(&self.state).processes.remove(process);
-        if let Some(events) = events {
-            let _ = events.send(event);
+        let subscriber = lock(&self.state).processes.remove(process);
+        if let Some(subscriber) = subscriber {
+            let _ = subscriber.events.send(event);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Files in the environment. Each call waits for its answer however long a file system takes; it
 //! ends with the connection at the latest.
 
-use crossbeam_channel::bounded;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::ExecClient;
-use super::dispatch::{self, Content, Pending};
+use super::dispatch::{Content, Pending};
 use crate::buffers;
+use crate::environment::Answer;
 use crate::error::Result;
 use crate::protocol::{
     CopyParams, Empty, MkdirParams, PathParams, ReadFileParams, ReadFileResult, ReaddirResult,
@@ -23,17 +23,23 @@ impl ExecClient {
     /// `TooLarge` where the answer would be longer than a message may be: read it in parts.
     /// `NotAFile`, `Os(ENOENT)` and the like; `ConnectionLost`.
     pub fn read_file(&self, params: &ReadFileParams) -> Result<ReadFileResult> {
-        let (sender, answer) = bounded(1);
-        self.request(Pending::Content(sender), Vec::with_capacity(256), |buffer, id| {
+        self.begin_read_file(params)?.wait()
+    }
+
+    /// Begins to read; the answer can be waited for later, so that several parts of a file are on
+    /// their way at once.
+    ///
+    /// # Errors
+    /// Those of [`ExecClient::call`] but `TimedOut`; the answer's are those of
+    /// [`ExecClient::read_file`].
+    pub fn begin_read_file(&self, params: &ReadFileParams) -> Result<Answer<ReadFileResult>> {
+        let (answering, answer) = Answer::awaited();
+        let give = move |content: Result<Content>| answering.give(content.and_then(read));
+        let pending = Pending::Content(Box::new(give));
+        self.link()?.request(pending, Vec::with_capacity(256), |buffer, id| {
             rpc::write_request(buffer, id, method::READ_FILE, params);
         })?;
-        let lost = |_| dispatch::lost("the connection has ended");
-        let Content { rest, lifted } = answer.recv().map_err(lost)??;
-        let mut result: ReadFileResult = rpc::result(&rest)?;
-        if let Some(lifted) = lifted {
-            result.data_base64.0 = lifted;
-        }
-        Ok(result)
+        Ok(answer)
     }
 
     /// Writes a file, or appends to it.
@@ -42,9 +48,21 @@ impl ExecClient {
     /// `Conflict` where the file has another version than `if_version`, `Os(ENOSPC)` and the like;
     /// `ConnectionLost`: it may have been written, or not.
     pub fn write_file(&self, params: &WriteFileParams) -> Result<WriteFileResult> {
+        self.begin_write_file(params)?.wait()
+    }
+
+    /// Begins to write; the answer can be waited for later. Writes of one connection are made in the
+    /// order in which they are begun.
+    ///
+    /// # Errors
+    /// Those of [`ExecClient::call`] but `TimedOut`; the answer's are those of
+    /// [`ExecClient::write_file`].
+    pub fn begin_write_file(&self, params: &WriteFileParams) -> Result<Answer<WriteFileResult>> {
         let buffer = buffers::take_for(params.data_base64.0.len() / 3 * 4 + 1024);
-        self.begin_with(buffer, |buffer, id| file_content::write_request(buffer, id, params))?
-            .wait()
+        let begun = self.link()?.begin_with(buffer, |buffer, id| {
+            file_content::write_request(buffer, id, params);
+        });
+        begun.map(|(_, answer)| answer)
     }
 
     /// Tells what stands at a path.
@@ -103,7 +121,21 @@ impl ExecClient {
         self.file_call(method::REALPATH, params)
     }
 
-    fn file_call<R: DeserializeOwned>(&self, method: &str, params: &impl Serialize) -> Result<R> {
+    fn file_call<R: DeserializeOwned + Send + 'static>(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<R> {
         self.begin(method, params)?.wait()
     }
+}
+
+/// The result of a read, with its content put back.
+fn read(content: Content) -> Result<ReadFileResult> {
+    let Content { rest, lifted } = content;
+    let mut result: ReadFileResult = rpc::result(&rest)?;
+    if let Some(lifted) = lifted {
+        result.data_base64.0 = lifted;
+    }
+    Ok(result)
 }

@@ -3,69 +3,206 @@
 //!
 //! The hazard to know: whoever starts a process must keep taking its events, or the process
 //! stops when its window is full. It stops alone: nothing else on the connection waits for it.
+//!
+//! An agent need not know whether its environment is elsewhere; it holds an
+//! [`ExecEnvironment`](crate::environment::ExecEnvironment), which may be a client:
+//!
+//! ```
+//! use ta_exec::client::ClientOptions;
+//! use ta_exec::environment::{ExecEnvironment, LocalExecEnvironment, RemoteExecEnvironment};
+//! use ta_exec::protocol::ExecParams;
+//!
+//! # fn main() -> ta_exec::Result<()> {
+//! // Over the protocol, within this program; elsewhere it is `websocket` or `stdio`:
+//! // ExecClient::stdio(&["docker", "exec", "-i", "box", "/ta", "exec-server", "--stdio"])
+//! let client = ClientOptions::new().in_memory(&LocalExecEnvironment::new(None)?)?;
+//! let environment: Box<dyn ExecEnvironment> = Box::new(RemoteExecEnvironment::new(client)?);
+//! let mut output = Vec::new();
+//! let process = environment.exec(&ExecParams::new("echo hello; exit 3"))?;
+//! let exit = process.wait(|_stream, bytes| output.extend_from_slice(bytes))?;
+//! assert_eq!((output.as_slice(), exit.exit_code), (&b"hello\n"[..], Some(3)));
+//! # Ok(())
+//! # }
+//! ```
 
-mod connect;
+mod command;
 mod dispatch;
 mod files;
-mod flow;
+mod link;
+mod memory;
 mod net;
 mod process;
+mod reconnect;
+mod way;
+mod websocket;
 
+pub use crate::environment::{
+    Answer, Process, ProcessControl, ProcessEvent, ProcessExit, ProcessStdin, Stream,
+};
+pub(crate) use dispatch::loss;
+pub(crate) use link::{Carrier, Opened};
 pub use net::{ConnectionEvent, ConnectionWriter, RemoteConnection};
-pub use process::{ProcessControl, ProcessEvent, ProcessExit, RemoteProcess, RemoteStdin, Stream};
 
-use std::marker::PhantomData;
-use std::net::{Shutdown, TcpStream};
+use std::ffi::OsStr;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::{
-    Empty, ExecParams, InitializeParams, InitializeResult, SpawnParams, SpawnResult, method, rpc,
-};
-use crate::transport::{Outbox, message, ws};
-use dispatch::{Dispatch, Pending};
+use crate::environment::LocalExecEnvironment;
+use crate::error::Result;
+use crate::protocol::{Empty, ExecParams, InitializeParams, InitializeResult, SpawnParams, method};
+use crate::sys;
+use crate::transport::Patience;
+use link::Link;
+use reconnect::Reconnecting;
+use way::{Terms, Way};
 
-/// How long an answer that waits for nothing may take.
-const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long it may take to open a way.
+const OPENING: Duration = Duration::from_secs(60);
 /// How long saying goodbye may take.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// A server that sends not a byte for so long, although it is pinged, has gone.
+const PEER: Duration = Duration::from_secs(60);
+/// Nobody is given up sooner.
+const SHORTEST_SILENCE: Duration = Duration::from_millis(100);
+/// For whoever says forever; an instant that far off can still be told.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(365 * 24 * 3600);
+/// The longest message that is taken from a server.
+const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
-/// A connection to an environment. Clones share it; it is closed when the last one, the last
-/// process and the last connection have been dropped, and everything that was started through it ends then.
+/// A way to an environment. Clones share it; it is closed when the last one has been dropped, and
+/// everything that was started through it ends then: whoever still holds a process or a connection
+/// of it is told so (`ConnectionLost`).
+///
+/// When its connection is lost, what was in flight fails (`ConnectionLost`; it is never sent again),
+/// the processes and connections of it have ended, and the next call makes a new one. Where a newer
+/// host has taken over (`StaleEpoch`) that is final.
 #[derive(Clone)]
 pub struct ExecClient {
-    inner: Arc<Inner>,
+    inner: Arc<Reconnecting>,
 }
 
-struct Inner {
-    outbox: Outbox,
-    dispatch: Arc<Dispatch>,
-    socket: Arc<TcpStream>,
+/// How a client is to be, beyond what is usual.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    epoch: Option<u64>,
+    patience: Duration,
+    peer: Patience,
 }
 
-impl ExecClient {
+impl Default for ClientOptions {
+    fn default() -> Self {
+        let (patience, peer) = (Duration::from_secs(10), Patience::new(PEER));
+        Self { epoch: Some(host_epoch()), patience, peer }
+    }
+}
+
+/// The epoch of this program as a host: when it started, in milliseconds since 1970.
+#[must_use]
+pub fn host_epoch() -> u64 {
+    sys::host::start_time_ms()
+}
+
+impl ClientOptions {
+    /// A client that is a host of this program's epoch, and waits up to 10 s for a lost connection
+    /// to come back.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Its epoch; `None` is for a person's one-off commands: it fences nobody, and is not fenced.
+    #[must_use]
+    pub fn epoch(self, epoch: Option<u64>) -> Self {
+        Self { epoch, ..self }
+    }
+
+    /// How long a call tries to make a new connection when the old one has been lost.
+    #[must_use]
+    pub fn reconnect_within(self, patience: Duration) -> Self {
+        Self { patience: patience.min(LONGEST_PATIENCE), ..self }
+    }
+
+    /// How long a server may send not a byte, although it is pinged, before it is given up: 60 s if
+    /// nothing else is said, 100 ms at least. It is pinged every 15 s, more often where this is short
+    /// (a quarter of it).
+    #[must_use]
+    pub fn peer_timeout(self, timeout: Duration) -> Self {
+        Self { peer: Patience::new(timeout.max(SHORTEST_SILENCE)), ..self }
+    }
+
     /// Connects to `ws://HOST:PORT/exec` with a token (the URL may carry one as `?token=`
     /// instead).
     ///
     /// # Errors
     /// `Unreachable` where nobody answers, `Refused` where the server does not let us in,
     /// `InvalidParams` for a URL that is none.
+    pub fn websocket(self, url: &str, token: Option<&str>) -> Result<ExecClient> {
+        let (url, token) = (url.to_owned(), token.map(str::to_owned));
+        self.connect(Way::WebSocket { url, token })
+    }
+
+    /// Starts a program whose stdin and stdout speak the protocol; its stderr is this program's. It
+    /// ends with the client: its stdin is closed, and where it does not heed that within 3 s (for so
+    /// long dropping the client waits) SIGTERM follows, and SIGKILL a second later.
+    ///
+    /// # Errors
+    /// `Unreachable` where it cannot be started; `ConnectionLost` where it ends before it has
+    /// answered, with its exit status in the message; `TimedOut` where it does not answer within
+    /// 60 s; `InvalidParams` without a word.
+    pub fn stdio(self, command: &[impl AsRef<OsStr>]) -> Result<ExecClient> {
+        let words = command.iter().map(|word| word.as_ref().to_owned()).collect();
+        self.connect(Way::Command(words))
+    }
+
+    /// Serves a local environment within this program, over the protocol.
+    ///
+    /// # Errors
+    /// No descriptors or threads are left.
+    pub fn in_memory(self, environment: &LocalExecEnvironment) -> Result<ExecClient> {
+        self.connect(Way::Memory(environment.machine()))
+    }
+
+    /// Opens the way to a server for somebody who speaks the protocol themselves.
+    pub(crate) fn open_websocket(self, url: &str, token: Option<&str>) -> Result<Opened> {
+        let (url, token) = (url.to_owned(), token.map(str::to_owned));
+        Way::WebSocket { url, token }.open(self.terms(Instant::now() + OPENING))
+    }
+
+    /// The same to a program whose stdin and stdout speak it.
+    pub(crate) fn open_stdio(self, command: &[impl AsRef<OsStr>]) -> Result<Opened> {
+        let words = command.iter().map(|word| word.as_ref().to_owned()).collect();
+        Way::Command(words).open(self.terms(Instant::now() + OPENING))
+    }
+
+    fn connect(self, way: Way) -> Result<ExecClient> {
+        let inner = Reconnecting::connect(way, self)?;
+        Ok(ExecClient { inner: Arc::new(inner) })
+    }
+
+    fn terms(&self, deadline: Instant) -> Terms {
+        Terms { epoch: self.epoch, deadline, peer: self.peer }
+    }
+}
+
+impl ExecClient {
+    /// Connects to `ws://HOST:PORT/exec`, with the usual [`ClientOptions`].
+    ///
+    /// # Errors
+    /// Those of [`ClientOptions::websocket`].
     pub fn websocket(url: &str, token: Option<&str>) -> Result<Self> {
-        let (mut source, outbox, socket) = connect::websocket(url, token)?;
-        let dispatch = Arc::new(Dispatch::default());
-        let dispatched = Arc::clone(&dispatch);
-        let read = move || dispatched.run(&mut source);
-        let thread = thread::Builder::new().name("client".to_owned());
-        let started = thread.spawn(read).map(drop);
-        started.map_err(|error| Error::io(&error, "cannot make a thread for the connection"))?;
-        Ok(Self { inner: Arc::new(Inner { outbox, dispatch, socket }) })
+        ClientOptions::new().websocket(url, token)
+    }
+
+    /// Starts a program whose stdin and stdout speak the protocol, with the usual
+    /// [`ClientOptions`].
+    ///
+    /// # Errors
+    /// Those of [`ClientOptions::stdio`].
+    pub fn stdio(command: &[impl AsRef<OsStr>]) -> Result<Self> {
+        ClientOptions::new().stdio(command)
     }
 
     /// What the environment is.
@@ -73,12 +210,7 @@ impl ExecClient {
     /// # Errors
     /// Those of [`ExecClient::call`].
     pub fn initialize(&self) -> Result<InitializeResult> {
-        let params = InitializeParams {
-            epoch: None,
-            client_name: Some(env!("CARGO_PKG_NAME").to_owned()),
-            client_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        };
-        self.call(method::INITIALIZE, &params)
+        self.call(method::INITIALIZE, &introduction())
     }
 
     /// A round trip.
@@ -93,63 +225,35 @@ impl ExecClient {
     ///
     /// # Errors
     /// What the server answers; `ConnectionLost` where the answer cannot come any more (the call
-    /// may have had its effect), `TimedOut` where it does not come within 60 s.
-    pub fn call<R: DeserializeOwned>(&self, method: &str, params: &impl Serialize) -> Result<R> {
-        let answer = self.begin(method, params)?;
-        answer.wait_until(Instant::now() + CALL_TIMEOUT)?.ok_or_else(|| {
-            self.inner.dispatch.forget(answer.id);
-            let message = format!("{method} was not answered within 60 s");
-            Error::new(ErrorKind::TimedOut, message)
-        })
+    /// may have had its effect), `TimedOut` where it does not come within 60 s. Where the connection
+    /// was lost before the call, those of [`ClientOptions::websocket`]: the call was not made.
+    pub fn call<R: DeserializeOwned + Send + 'static>(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<R> {
+        self.link()?.call(method, params)
     }
 
     /// Calls a method; the answer can be waited for later, or not at all.
     ///
     /// # Errors
-    /// `ConnectionLost`.
-    pub fn begin<R: DeserializeOwned>(
+    /// Those of [`ExecClient::call`] but `TimedOut`.
+    pub fn begin<R: DeserializeOwned + Send + 'static>(
         &self,
         method: &str,
         params: &impl Serialize,
     ) -> Result<Answer<R>> {
-        self.begin_with(Vec::with_capacity(256), |buffer, id| {
-            rpc::write_request(buffer, id, method, params);
-        })
+        self.link()?.begin(method, params)
     }
 
-    /// The same for a request that is written in another way.
-    fn begin_with<R: DeserializeOwned>(
-        &self,
-        buffer: Vec<u8>,
-        write: impl FnOnce(&mut Vec<u8>, u64),
-    ) -> Result<Answer<R>> {
-        let (sender, answer) = bounded(1);
-        let id = self.request(Pending::Call(sender), buffer, write)?;
-        Ok(Answer { id, answer, result: PhantomData })
+    /// The connection, a new one if the last has been lost.
+    fn link(&self) -> Result<Arc<Link>> {
+        self.inner.link()
     }
 
-    /// Sends a request; its answer goes where `pending` says.
-    fn request(
-        &self,
-        pending: Pending,
-        buffer: Vec<u8>,
-        write: impl FnOnce(&mut Vec<u8>, u64),
-    ) -> Result<u64> {
-        let id = self.inner.dispatch.expect(pending)?;
-        let mut buffer = message(buffer);
-        write(&mut buffer, id);
-        self.inner.outbox.control(buffer);
-        Ok(id)
-    }
-
-    fn notify(&self, method: &str, params: &impl Serialize) {
-        let mut buffer = message(Vec::with_capacity(128));
-        rpc::write_notification(&mut buffer, method, params);
-        self.inner.outbox.control(buffer);
-    }
-
-    /// Closes the connection, whoever else still shares it. Everything that was started through
-    /// it ends now.
+    /// Closes the connection for good, whoever else still shares it. Everything that was started
+    /// through it ends now.
     pub fn close(&self) {
         self.inner.close();
     }
@@ -159,72 +263,24 @@ impl ExecClient {
     ///
     /// # Errors
     /// `ConnectionLost`, `DuplicateId` where a process of this client has that id.
-    pub fn exec(&self, params: &ExecParams) -> Result<RemoteProcess> {
-        let id = params.process_id.clone();
-        let process = RemoteProcess::new(self.clone(), id.clone(), params.window)?;
-        self.request(Pending::Exec(id), Vec::with_capacity(256), |buffer, id| {
-            rpc::write_request(buffer, id, method::EXEC, params);
-        })?;
-        Ok(process)
+    pub fn exec(&self, params: &ExecParams) -> Result<Process> {
+        process::exec(&self.link()?, params)
     }
 
     /// Starts a program. It runs when this returns.
     ///
     /// # Errors
     /// What the server answers, for instance `Os(ENOENT)`; `ConnectionLost`, `DuplicateId`.
-    pub fn spawn(&self, params: &SpawnParams) -> Result<RemoteProcess> {
-        let id = params.process_id.clone();
-        let mut process = RemoteProcess::new(self.clone(), id, params.window)?;
-        let SpawnResult { pid } = self.call(method::SPAWN, params)?;
-        process.set_pid(pid);
-        Ok(process)
+    pub fn spawn(&self, params: &SpawnParams) -> Result<Process> {
+        process::spawn(&self.link()?, params)
     }
 }
 
-/// The answer to a call that is in flight.
-#[must_use = "an answer may be an error"]
-pub struct Answer<R> {
-    id: u64,
-    answer: Receiver<Result<Box<RawValue>>>,
-    result: PhantomData<fn() -> R>,
-}
-
-impl<R: DeserializeOwned> Answer<R> {
-    /// Waits for it, however long that takes. It comes once.
-    ///
-    /// # Errors
-    /// Those of [`ExecClient::call`] but `TimedOut`.
-    pub fn wait(&self) -> Result<R> {
-        match self.answer.recv() {
-            Ok(answer) => rpc::result(&answer?),
-            Err(_) => Err(dispatch::lost("the connection has ended")),
-        }
-    }
-
-    /// Waits for it until then; `None` where it has not come.
-    ///
-    /// # Errors
-    /// Those of [`ExecClient::call`] but `TimedOut`.
-    pub fn wait_until(&self, deadline: Instant) -> Result<Option<R>> {
-        match self.answer.recv_deadline(deadline) {
-            Ok(answer) => rpc::result(&answer?).map(Some),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(dispatch::lost("the connection has ended")),
-        }
-    }
-}
-
-impl Inner {
-    fn close(&self) {
-        self.outbox.last(ws::client_close_frame(1000));
-        self.outbox.flush(FAREWELL);
-        // Ends the reading thread too.
-        let _ = self.socket.shutdown(Shutdown::Both);
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.close();
+/// What this library says of itself.
+fn introduction() -> InitializeParams {
+    InitializeParams {
+        client_name: Some(env!("CARGO_PKG_NAME").to_owned()),
+        client_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        epoch: None,
     }
 }

@@ -1,13 +1,16 @@
 //! One TCP or Unix connection that the environment has made, seen from the host.
 
 use std::path::Path;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
-use super::flow::{Debt, Pipeline};
-use super::{Answer, CALL_TIMEOUT, ExecClient, dispatch};
+use super::dispatch::Ticket;
+use super::link::{CALL_TIMEOUT, Link};
+use super::{Answer, ExecClient, dispatch};
 use crate::buffers;
+use crate::environment::{Debt, Pipeline, closed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
     CloseParams, CloseResult, ConnectParams, ConnectResult, ConnectionId, Empty, NetAckParams,
@@ -37,8 +40,10 @@ pub(super) enum Incoming {
 /// A connection made by the environment, to somewhere that it can reach. Its events must be taken
 /// ([`RemoteConnection::next`]), or its data stop when its window is full. Dropping it closes it.
 pub struct RemoteConnection {
-    client: ExecClient,
+    /// (It does not keep the way to the environment, which is the client's.)
+    link: Weak<Link>,
     id: ConnectionId,
+    ticket: Ticket,
     remote: WirePath,
     events: Receiver<Incoming>,
     debt: Debt,
@@ -59,11 +64,13 @@ impl ExecClient {
             one the caller has asked for no bound"
         )]
         let (sender, events) = crossbeam_channel::unbounded();
-        self.inner.dispatch.subscribe_to_connection(&params.connection_id, sender)?;
+        let link = self.link()?;
+        let ticket = link.dispatch().subscribe_to_connection(&params.connection_id, sender)?;
         // From here on it is closed, and its id given up, by being dropped.
         let mut connection = RemoteConnection {
-            client: self.clone(),
+            link: Arc::downgrade(&link),
             id: params.connection_id.clone(),
+            ticket,
             remote: WirePath::known(Path::new("").to_owned()),
             events,
             debt: Debt::new(params.window),
@@ -74,7 +81,7 @@ impl ExecClient {
         let timeout = params.timeout_ms.map_or(10_000, Into::into);
         let limit = Duration::from_millis(timeout).saturating_add(CALL_TIMEOUT);
         let deadline = Instant::now().checked_add(limit);
-        let answer: Answer<ConnectResult> = self.begin(method::CONNECT, params)?;
+        let answer: Answer<ConnectResult> = link.begin(method::CONNECT, params)?;
         let answered = match deadline {
             Some(deadline) => answer.wait_until(deadline),
             None => answer.wait().map(Some),
@@ -117,7 +124,9 @@ impl RemoteConnection {
             Ok(Incoming::Data(bytes)) => {
                 if let Some(bytes) = self.debt.add(bytes.len()) {
                     let params = NetAckParams { connection_id: self.id.clone(), bytes };
-                    self.client.notify(method::NET_ACK, &params);
+                    if let Some(link) = self.link.upgrade() {
+                        link.notify(method::NET_ACK, &params);
+                    }
                 }
                 self.current = bytes;
                 Ok(Some(ConnectionEvent::Data(&self.current)))
@@ -140,8 +149,8 @@ impl RemoteConnection {
     /// write is mixed.
     #[must_use]
     pub fn writer(&self) -> ConnectionWriter {
-        let (client, id) = (self.client.clone(), self.id.clone());
-        ConnectionWriter { client, id, pipeline: Pipeline::default() }
+        let (link, id) = (Weak::clone(&self.link), self.id.clone());
+        ConnectionWriter { link, id, pipeline: Pipeline::default() }
     }
 
     /// Closes both halves at once; what has not been written yet is given up. The last event
@@ -151,18 +160,21 @@ impl RemoteConnection {
     /// Those of [`ExecClient::call`].
     pub fn close(&self) -> Result<bool> {
         let params = CloseParams { connection_id: self.id.clone() };
-        self.client.call(method::CLOSE, &params).map(|CloseResult { closed }| closed)
+        let link = self.link.upgrade().ok_or_else(closed)?;
+        link.call(method::CLOSE, &params).map(|CloseResult { closed }| closed)
     }
 }
 
 impl Drop for RemoteConnection {
     fn drop(&mut self) {
-        self.client.inner.dispatch.unsubscribe_from_connection(&self.id);
-        if !self.over {
+        let Some(link) = self.link.upgrade() else { return };
+        // (Where its last word has come the id may be that of another.)
+        let is_open = link.dispatch().unsubscribe_from_connection(&self.id, self.ticket);
+        if is_open && !self.over {
             let params = CloseParams { connection_id: self.id.clone() };
             // Nobody waits for the answer; where the way is broken it is closed already.
-            if let Ok(answer) = self.client.begin::<CloseResult>(method::CLOSE, &params) {
-                self.client.inner.dispatch.forget(answer.id);
+            if let Ok((id, _)) = link.begin_numbered::<CloseResult>(method::CLOSE, &params) {
+                link.dispatch().forget(id);
             }
         }
     }
@@ -170,7 +182,7 @@ impl Drop for RemoteConnection {
 
 /// Writes to a connection, one write after the other without a round trip in between.
 pub struct ConnectionWriter {
-    client: ExecClient,
+    link: Weak<Link>,
     id: ConnectionId,
     pipeline: Pipeline,
 }
@@ -184,8 +196,8 @@ impl ConnectionWriter {
     /// far end has gone, `Os(ECONNABORTED)` where the connection was closed from this side,
     /// `UnknownConnection` where it is over; `ConnectionLost`.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let Self { client, id, pipeline } = self;
-        pipeline.send(bytes, |chunk| begin_write(client, id, chunk, false))
+        let Self { link, id, pipeline } = self;
+        pipeline.send(bytes, |chunk| begin_write(link, id, chunk, false))
     }
 
     /// Closes the sending half after all that was written, and waits until that has happened.
@@ -193,20 +205,35 @@ impl ConnectionWriter {
     /// # Errors
     /// Those of [`ConnectionWriter::write`].
     pub fn finish(mut self) -> Result<()> {
-        let Self { client, id, pipeline } = &mut self;
-        pipeline.finish(|| begin_write(client, id, &[], true))
+        let Self { link, id, pipeline } = &mut self;
+        pipeline.finish(|| begin_write(link, id, &[], true))
+    }
+
+    /// Closes both halves at once, as [`RemoteConnection::close`] does, and does not wait for the
+    /// answer: whoever takes the events sees the last one.
+    ///
+    /// # Errors
+    /// `ConnectionLost`.
+    pub fn close(self) -> Result<()> {
+        let params = CloseParams { connection_id: self.id.clone() };
+        let link = self.link.upgrade().ok_or_else(closed)?;
+        let (id, _) = link.begin_numbered::<CloseResult>(method::CLOSE, &params)?;
+        link.dispatch().forget(id);
+        Ok(())
     }
 }
 
 fn begin_write(
-    client: &ExecClient,
+    link: &Weak<Link>,
     id: &ConnectionId,
     bytes: &[u8],
     eof: bool,
 ) -> Result<Answer<Empty>> {
-    client.begin_with(buffers::for_chunk(bytes.len()), |buffer, number| {
+    let link = link.upgrade().ok_or_else(closed)?;
+    let written = link.begin_with(buffers::for_chunk(bytes.len()), |buffer, number| {
         chunk::write_net(buffer, number, id, bytes, eof);
-    })
+    });
+    written.map(|(_, answer)| answer)
 }
 
 #[cfg(test)]
@@ -218,7 +245,7 @@ mod tests {
     use std::thread::JoinHandle;
 
     use super::*;
-    use crate::environment::{LocalExecEnvironment, LocalOptions};
+    use crate::environment::{Machine, MachineOptions};
     use crate::server::{Config, Server, Stopper};
     use crate::sys::errno;
     use crate::sys::poll::Waker;
@@ -241,7 +268,7 @@ mod tests {
                 max_connections: 4,
                 epochs: Arc::default(),
             };
-            let local = LocalExecEnvironment::new(LocalOptions::default()).unwrap();
+            let local = Machine::new(MachineOptions::default()).unwrap();
             let server = Server::bind("127.0.0.1", 0, config, local).unwrap();
             let url = format!("ws://{}/exec", server.addresses().unwrap()[0]);
             let waker = Arc::new(Waker::new().unwrap());

@@ -1,265 +1,313 @@
-//! This machine as an environment: what a request names is resolved here.
+//! This machine, in this program.
 
-use std::ffi::{CString, OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::process::{Command, Input, Terms};
-use crate::protocol::{EnvDelta, ExecParams, SpawnParams};
-use crate::sys;
-use crate::sys::host::DescriptorLimit;
+use super::process::{Answering, Control, Events, Incoming, closed, events};
+use super::{Answer, ExecEnvironment, Machine, MachineOptions, Process, ProcessExit, Stream};
+use crate::buffers;
+use crate::error::{Error, Result};
+use crate::fs::{self, Part};
+use crate::mailbox::Reply;
+use crate::process::{self, Command, Ending, Family, Order, Sink, Terms};
+use crate::protocol::{
+    Base64, CopyParams, Empty, ExecParams, InitializeResult, KillResult, MkdirParams, Mode,
+    PathParams, ProcessId, PtySize, ReadFileParams, ReadFileResult, ReaddirResult, RealpathResult,
+    RemoveParams, RenameParams, SpawnParams, StatParams, StatResult, WirePath, WriteFileParams,
+    WriteFileResult,
+};
+use crate::registry::Place;
+use crate::sys::child::Group;
+use crate::sys::poll::Waker;
 use crate::sys::pty::Size;
+use crate::sys::signal;
 
-/// Where programs look when there is no PATH.
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The most processes at a time, as an exec-server has it by default.
+const MOST: usize = 1024;
+/// How long the end of an environment waits for its processes to be gone.
+const ENDING: Duration = Duration::from_secs(3);
+/// The most bytes of one file that are read at once: as much as a message of an exec-server holds by
+/// default, with what stands around it.
+const LONGEST_READ: u64 = 48 * 1024 * 1024 - 4096;
 
-/// How this machine is offered.
-#[derive(Default)]
-pub(crate) struct LocalOptions {
-    /// The directory that relative paths are relative to; the process's own without it.
-    pub(crate) cwd: Option<PathBuf>,
-    /// The shell, in place of bash or sh.
-    pub(crate) shell: Option<String>,
-    /// The limit on descriptors that children get, where this process has raised its own.
-    pub(crate) descriptor_limit: Option<DescriptorLimit>,
-}
-
-/// This machine.
-pub(crate) struct LocalExecEnvironment {
-    cwd: PathBuf,
-    shell: Option<String>,
-    /// `NAME=value` of this process, as they were when it started.
-    environment: Arc<[CString]>,
-    path: OsString,
-    has_pwd: bool,
-    /// The user's home directory: HOME, else what the user database says.
-    home: Option<OsString>,
-    /// bash or sh, found once: looking through PATH may wait for a slow disk.
-    found_shell: Option<PathBuf>,
-    descriptor_limit: Option<DescriptorLimit>,
-    oom_score: Arc<str>,
+/// This machine as an environment, served by this program itself. Clones share it; what has been
+/// started ends when the last one is dropped. (Not when this program is killed: only an exec-server
+/// has a guardian.)
+#[derive(Clone)]
+pub struct LocalExecEnvironment {
+    machine: Arc<Machine>,
+    started: Arc<Started>,
 }
 
 impl LocalExecEnvironment {
-    /// Looks at the process's own surroundings.
+    /// This machine, with relative paths relative to `cwd`, or to this program's own directory.
     ///
     /// # Errors
-    /// A cwd that does not exist or is not a directory.
-    pub(crate) fn new(options: LocalOptions) -> Result<Self> {
-        let wanted = options.cwd.unwrap_or_else(|| PathBuf::from("."));
-        let what = || format!("cannot work in {}", wanted.display());
-        let cwd = std::fs::canonicalize(&wanted).map_err(|error| Error::io(&error, what()))?;
-        // Reading it would ask for more than starting a program in it does.
-        if !cwd.is_dir() {
-            return Err(Error::os(sys::errno::ENOTDIR, what()));
-        }
-        let variables = std::env::vars_os().filter_map(|(name, value)| variable(&name, &value));
-        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-        let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-        let sh = || Some(PathBuf::from("/bin/sh")).filter(|path| is_executable(path));
-        Ok(Self {
-            cwd,
-            shell: options.shell,
-            environment: variables.collect(),
-            found_shell: find(&path, "bash").or_else(sh),
-            path,
-            has_pwd: std::env::var_os("PWD").is_some(),
-            home: home.or_else(sys::host::home),
-            descriptor_limit: options.descriptor_limit,
-            oom_score: raised_oom_score(),
-        })
+    /// `Os(ENOENT)`, `Os(ENOTDIR)` for a cwd that is none.
+    pub fn new(cwd: Option<PathBuf>) -> Result<Self> {
+        let machine = Machine::new(MachineOptions { cwd, ..MachineOptions::default() })?;
+        let started = Arc::new(Started(Family::new(MOST)));
+        Ok(Self { machine: Arc::new(machine), started })
     }
 
-    /// The directory that relative paths are relative to; absolute.
-    pub(crate) fn cwd(&self) -> &Path {
-        &self.cwd
+    pub(crate) fn machine(&self) -> Arc<Machine> {
+        Arc::clone(&self.machine)
     }
 
-    /// A path as it is meant here. (Nothing is nowhere, and not the cwd.)
-    pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
-        if cfg!(fuzzing) {
-            return within_scratch(path);
-        }
-        if path.as_os_str().is_empty() { PathBuf::new() } else { self.cwd.join(path) }
+    fn path(&self, path: &WirePath) -> Result<PathBuf> {
+        self.machine.resolve_path(path.as_path())
     }
 
-    /// The user's home directory, if it is known.
-    pub(crate) fn home(&self) -> Option<&OsStr> {
-        self.home.as_deref()
-    }
-
-    /// The shell that runs command lines, if there is one.
-    pub(crate) fn shell(&self) -> Option<PathBuf> {
-        match &self.shell {
-            Some(shell) => Some(PathBuf::from(shell)),
-            None => self.found_shell.clone(),
-        }
-    }
-
-    /// A command line for the shell, ready to be started.
-    ///
-    /// # Errors
-    /// `NoShell`, and what is wrong with the params.
-    pub(crate) fn command_line(&self, params: ExecParams) -> Result<(Command, Terms)> {
-        let shell = params.shell.map(PathBuf::from).or_else(|| self.shell()).ok_or_else(|| {
-            let message = "this machine has no shell: neither bash in PATH nor /bin/sh";
-            Error::new(ErrorKind::NoShell, message)
-        })?;
-        let shell = shell.into_os_string();
-        let name = shell.to_string_lossy().into_owned();
-        let programs = self.candidates("shell", &name, None)?;
-        let shell = c_string("shell", shell.into_vec())?;
-        let command = c_string("command", params.command)?;
-        let input = params.stdin.map_or(Input::Null, |stdin| Input::Bytes(stdin.0));
-        let terms = Terms {
-            window: params.window.map(Into::into),
-            timeout: params.timeout_ms.map(|ms| Duration::from_millis(ms.into())),
-            grace: params.grace_ms.map(Duration::from_millis),
-        };
-        let delta = params.env.unwrap_or_default();
-        let command = Command {
-            name,
-            is_shell: true,
-            programs,
-            arguments: vec![shell, c"-c".to_owned(), command],
-            input,
-            pty: None,
-            merge_stderr: params.merge_stderr.unwrap_or(false),
-            ..self.surroundings(params.cwd.as_deref(), &delta)?
-        };
-        Ok((command, terms))
-    }
-
-    /// A program with arguments, ready to be started.
-    ///
-    /// # Errors
-    /// What is wrong with the params.
-    pub(crate) fn program(&self, params: SpawnParams) -> Result<(Command, Terms)> {
-        let delta = params.env.unwrap_or_default();
-        let programs = self.candidates("command", &params.command, Some(&delta))?;
-        let mut arguments = vec![c_string("command", params.command.as_str())?];
-        for (index, argument) in params.args.unwrap_or_default().into_iter().enumerate() {
-            arguments.push(c_string(&format!("args[{index}]"), argument)?);
-        }
-        let terms = Terms { window: params.window.map(Into::into), ..Terms::default() };
-        let command = Command {
-            name: params.command,
-            programs,
-            arguments,
-            input: Input::Orders,
-            pty: params.pty.map(|size| Size { cols: size.cols.into(), rows: size.rows.into() }),
-            merge_stderr: params.merge_stderr.unwrap_or(false),
-            ..self.surroundings(params.cwd.as_deref(), &delta)?
-        };
-        Ok((command, terms))
-    }
-
-    /// A command with nothing set but where it runs.
-    fn surroundings(&self, cwd: Option<&str>, delta: &EnvDelta) -> Result<Command> {
-        // (Joining nothing would leave a slash at the end, which messages would show.)
-        let directory = cwd.map_or_else(|| self.cwd.clone(), |cwd| self.cwd.join(cwd));
-        let mut set = Vec::new();
-        let mut unset = Vec::new();
-        for (name, value) in delta.iter() {
-            unset.push(c_string("env", name)?);
-            if let Some(value) = value {
-                set.push(c_string("env", format!("{name}={value}"))?);
+    fn start(
+        &self,
+        id: &ProcessId,
+        resolve: impl FnOnce() -> Result<(Command, Terms)>,
+        starting: Option<Answering<i32>>,
+    ) -> Result<Process> {
+        let (sender, events) = events();
+        let family = &self.started.0;
+        let place = family.reserve(id)?;
+        let number = place.number();
+        let started = Arc::downgrade(&self.started);
+        let place = Some(place);
+        let is_line = starting.is_none();
+        let of = started.clone();
+        let mut sink = EventSink { place, events: sender, starting, is_line, started: of };
+        let mut window = None;
+        match resolve() {
+            // As it is told of an environment that is elsewhere.
+            Err(error) => sink.failed(error),
+            Ok((command, terms)) => {
+                window = terms.window.and_then(NonZeroU64::new);
+                family.start(number, id, command, terms, sink);
             }
         }
-        let directory = directory.into_os_string().into_vec();
-        if self.has_pwd && delta.iter().all(|(name, _)| name != "PWD") {
-            // The server's own would be wrong, as after a `cd` that has not told.
-            unset.extend([c"PWD".to_owned(), c"OLDPWD".to_owned()]);
-            set.push(c_string("cwd", [b"PWD=", directory.as_slice()].concat())?);
-        }
-        Ok(Command {
-            name: String::new(),
-            is_shell: false,
-            programs: Vec::new(),
-            arguments: Vec::new(),
-            base_environment: Arc::clone(&self.environment),
-            set,
-            unset,
-            directory: c_string("cwd", directory)?,
-            input: Input::Null,
-            pty: None,
-            merge_stderr: false,
-            descriptor_limit: self.descriptor_limit,
-            oom_score: Arc::clone(&self.oom_score),
-        })
+        let control = LocalControl { started, id: id.clone() };
+        Ok(Process::new(Arc::new(control), events, window))
+    }
+}
+
+impl ExecEnvironment for LocalExecEnvironment {
+    fn cwd(&self) -> &Path {
+        self.machine.cwd()
     }
 
-    /// The paths that a program's name may mean: itself if it has a slash, else one in each
-    /// directory of PATH, which is the child's own where there is a delta for it.
-    fn candidates(
-        &self,
-        member: &str,
-        name: &str,
-        delta: Option<&EnvDelta>,
-    ) -> Result<Vec<CString>> {
-        if name.is_empty() {
-            return Err(Error::params(format!("{member}: a program needs a name")));
-        }
-        if name.contains('/') {
-            return Ok(vec![c_string(member, name)?]);
-        }
-        let own = delta.and_then(|delta| delta.iter().find(|(variable, _)| *variable == "PATH"));
-        let path = match own {
-            Some((_, Some(path))) => OsStr::new(path),
-            Some((_, None)) => OsStr::new(DEFAULT_PATH),
-            None => &self.path,
+    fn local(&self) -> bool {
+        true
+    }
+
+    fn about(&self) -> Result<InitializeResult> {
+        Ok(self.machine.describe(usize::MAX, None))
+    }
+
+    fn exec(&self, params: &ExecParams) -> Result<Process> {
+        self.start(&params.process_id, || self.machine.command_line(params.clone()), None)
+    }
+
+    fn spawn(&self, params: &SpawnParams) -> Result<Process> {
+        let (starting, pid) = Answer::awaited();
+        let program = || self.machine.program(params.clone());
+        let mut process = self.start(&params.process_id, program, Some(starting))?;
+        process.set_pid(pid.wait()?);
+        Ok(process)
+    }
+
+    fn read_file(&self, params: &ReadFileParams) -> Result<ReadFileResult> {
+        let path = self.path(&params.path)?;
+        let part = Part { offset: params.offset.unwrap_or(0), length: params.length };
+        let reading = fs::open(&path)?;
+        // As large as the message about them would be: buffers of one size go round.
+        let expected = usize::try_from(reading.expected(part).min(LONGEST_READ)).unwrap_or(0);
+        let mut bytes = buffers::take_for(expected / 3 * 4 + 1024);
+        let end = reading.read(part, LONGEST_READ, |piece| bytes.extend_from_slice(piece))?;
+        let version = reading.version().to_owned();
+        Ok(ReadFileResult { data_base64: Base64(bytes), size: end.size, eof: end.eof, version })
+    }
+
+    fn write_file(&self, params: &WriteFileParams) -> Result<WriteFileResult> {
+        let path = self.path(&params.path)?;
+        let terms = fs::Terms {
+            mode: params.mode.map(Mode::bits),
+            create_parents: params.create_parents.unwrap_or(false),
+            if_version: params.if_version.clone(),
+            sync: params.sync.unwrap_or(false),
         };
-        std::env::split_paths(path)
-            // An empty entry is the directory that the child starts in.
-            .map(|directory| if directory.as_os_str().is_empty() { ".".into() } else { directory })
-            .map(|directory: PathBuf| {
-                c_string(member, directory.join(name).into_os_string().into_vec())
-            })
-            .collect()
+        let content = &params.data_base64.0;
+        match params.append.unwrap_or(false) {
+            true => fs::append(&path, content, &terms),
+            false => fs::write(&path, content, &terms),
+        }
+    }
+
+    fn stat(&self, params: &StatParams) -> Result<StatResult> {
+        fs::stat(&self.path(&params.path)?, params.follow_symlinks.unwrap_or(true))
+    }
+
+    fn readdir(&self, params: &PathParams) -> Result<ReaddirResult> {
+        fs::list(&self.path(&params.path)?, &mut || true).map(|entries| ReaddirResult { entries })
+    }
+
+    fn mkdir(&self, params: &MkdirParams) -> Result<()> {
+        let recursive = params.recursive.unwrap_or(true);
+        fs::make(&self.path(&params.path)?, recursive, params.mode.map(Mode::bits))
+    }
+
+    fn remove(&self, params: &RemoveParams) -> Result<()> {
+        let (recursive, force) = (params.recursive.unwrap_or(false), params.force.unwrap_or(false));
+        fs::remove(&self.path(&params.path)?, recursive, force, self.machine.cwd())
+    }
+
+    fn rename(&self, params: &RenameParams) -> Result<()> {
+        fs::rename(&self.path(&params.from)?, &self.path(&params.to)?)
+    }
+
+    fn copy(&self, params: &CopyParams) -> Result<()> {
+        let recursive = params.recursive.unwrap_or(false);
+        fs::copy(&self.path(&params.from)?, &self.path(&params.to)?, recursive)
+    }
+
+    fn realpath(&self, params: &PathParams) -> Result<RealpathResult> {
+        let path = fs::realpath(&self.path(&params.path)?)?;
+        let path = WirePath::try_from(path).map_err(Error::params)?;
+        Ok(RealpathResult { path })
     }
 }
 
-/// A fuzzer's files are all in one directory that nobody else needs.
-fn within_scratch(path: &Path) -> PathBuf {
-    let names = path.components().filter(|part| matches!(part, std::path::Component::Normal(_)));
-    std::env::temp_dir().join("ta-fuzz-scratch/files").join(names.collect::<PathBuf>())
+/// All that one environment has started; it ends when the last one who could start something has
+/// gone.
+struct Started(Family);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.0.end(Instant::now() + ENDING);
+    }
 }
 
-/// The program of that name in an absolute directory of PATH.
-fn find(path: &OsStr, name: &str) -> Option<PathBuf> {
-    let directories = std::env::split_paths(path);
-    directories
-        .filter(|directory| directory.is_absolute())
-        .map(|directory| directory.join(name))
-        .find(|path| is_executable(path))
+/// What can be done with a process here. (It does not keep the environment: what is held of a process
+/// does not let it live on.)
+struct LocalControl {
+    started: Weak<Started>,
+    id: ProcessId,
 }
 
-fn is_executable(path: &Path) -> bool {
-    std::fs::metadata(path)
-        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+impl LocalControl {
+    fn with<R, T: 'static>(
+        &self,
+        of: impl FnOnce(T) -> R + Send + 'static,
+        order: impl FnOnce(&Family, Reply<T>),
+    ) -> Result<Answer<R>>
+    where
+        R: Send + 'static,
+    {
+        let (answering, answer) = Answer::awaited();
+        let started = self.started.upgrade().ok_or_else(closed)?;
+        order(&started.0, Box::new(move |outcome| answering.give(outcome.map(of))));
+        Ok(answer)
+    }
 }
 
-fn variable(name: &OsStr, value: &OsStr) -> Option<CString> {
-    let mut bytes = name.as_bytes().to_vec();
-    bytes.push(b'=');
-    bytes.extend_from_slice(value.as_bytes());
-    CString::new(bytes).ok()
+impl Control for LocalControl {
+    fn acknowledge(&self, bytes: u64) {
+        if let Some(started) = self.started.upgrade() {
+            started.0.acknowledge(&self.id, bytes);
+        }
+    }
+
+    fn write(&self, bytes: &[u8], eof: bool) -> Result<Answer<Empty>> {
+        let bytes = bytes.to_vec();
+        self.with(|()| Empty {}, |family, reply| family.write(&self.id, bytes, eof, reply))
+    }
+
+    fn kill(&self, signal: &str, grace: Option<Duration>) -> Result<Answer<KillResult>> {
+        let unknown = || Error::params(format!("signal: there is no signal {signal:?}"));
+        let signal = signal::by_name(signal).ok_or_else(unknown)?;
+        self.with(
+            |running| KillResult { running },
+            |family, reply| family.kill(&self.id, signal, grace, reply),
+        )
+    }
+
+    fn resize(&self, size: PtySize) -> Result<Answer<Empty>> {
+        let size = Size { cols: size.cols.into(), rows: size.rows.into() };
+        self.with(|()| Empty {}, |family, reply| family.resize(&self.id, size, reply))
+    }
 }
 
-fn c_string(member: &str, text: impl Into<Vec<u8>>) -> Result<CString> {
-    let nul = |_| Error::params(format!("{member}: a NUL byte cannot be passed to a program"));
-    CString::new(text).map_err(nul)
+/// Hands a process's events to whoever holds it.
+struct EventSink {
+    place: Option<Place<Order>>,
+    events: Events,
+    /// Who waits for the start of a program.
+    starting: Option<Answering<i32>>,
+    /// Whether it is a command line, of whose end more is told.
+    is_line: bool,
+    /// The environment, which may have come to its end.
+    started: Weak<Started>,
 }
 
-/// The `oom_score_adj` of children: well above this process's own, so that the kernel takes a
-/// command that eats up the memory, and not the server with all the others.
-fn raised_oom_score() -> Arc<str> {
-    const RAISE: i32 = 200;
-    let own = std::fs::read_to_string("/proc/self/oom_score_adj").ok();
-    let own: i32 = own.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-    (own.max(0) + RAISE).min(1000).to_string().into()
+impl Sink for EventSink {
+    fn started(&mut self, group: &Arc<Group>) {
+        if let Some(place) = &self.place {
+            place.started(group);
+        }
+        if let Some(starting) = self.starting.take() {
+            starting.give(Ok(group.id()));
+        }
+    }
+
+    fn failed(&mut self, error: Error) {
+        self.place = None;
+        let error = if self.started.strong_count() == 0 { closed() } else { error };
+        match self.starting.take() {
+            Some(starting) => starting.give(Err(error)),
+            None => drop(self.events.send(Incoming::Failed(error))),
+        }
+    }
+
+    fn output(&mut self, stream: process::Stream, _seq: u64, chunk: &[u8]) {
+        let stream = match stream {
+            process::Stream::Output => Stream::Stdout,
+            process::Stream::Stderr => Stream::Stderr,
+        };
+        let mut bytes = buffers::take_for(chunk.len());
+        bytes.extend_from_slice(chunk);
+        let _ = self.events.send(Incoming::Output(stream, bytes));
+    }
+
+    /// The window is what bounds it.
+    fn ready(&mut self, _waker: &Arc<Waker>) -> bool {
+        true
+    }
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn ended(&mut self, ending: &Ending) {
+        if let Some(place) = &mut self.place {
+            place.release_id();
+        }
+        if self.started.strong_count() == 0 {
+            let _ = self.events.send(Incoming::Failed(closed()));
+            return;
+        }
+        let (exit_code, signal) = ending.code_and_signal();
+        let _ = self.events.send(Incoming::Exit(ProcessExit {
+            exit_code,
+            signal,
+            timed_out: self.is_line && ending.timed_out,
+            killed: self.is_line && ending.killed,
+            output_held: ending.output_held,
+            stdout_bytes: ending.stdout_bytes,
+            stderr_bytes: ending.stderr_bytes,
+        }));
+    }
+
+    fn gone(&mut self, remaining: Option<Arc<Group>>) {
+        if let Some(place) = self.place.take() {
+            place.leave(remaining);
+        }
+    }
 }

@@ -6,12 +6,14 @@
 
 mod command;
 mod deadlines;
+mod family;
 mod order;
 mod output;
 mod stdin;
 mod worker;
 
 pub(crate) use command::{Command, Input};
+pub(crate) use family::Family;
 pub(crate) use order::{Mailbox, Order};
 
 use std::sync::Arc;
@@ -100,7 +102,7 @@ pub(crate) trait Sink: Send + 'static {
 /// Starts a process on a thread of its own; the id is for messages. All else, a failure to start
 /// too, is told to the sink. It ends when its mailbox tells it to, but whoever tells it ends what
 /// runs.
-pub(crate) fn start<S: Sink>(
+fn start<S: Sink>(
     id: &str,
     command: Command,
     terms: Terms,

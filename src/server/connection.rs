@@ -2,8 +2,10 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tungstenite::protocol::Role;
@@ -12,21 +14,21 @@ use super::Config;
 use super::epochs::{Fence, Host, Member};
 use super::listener::Opened;
 use super::session::{Ended, Session};
-use crate::environment::LocalExecEnvironment;
+use crate::environment::Machine;
 use crate::error::{Error, Result, STALE_EPOCH};
 use crate::log;
 use crate::sys;
 use crate::sys::poll::{Interest, Waker, wait_for};
 use crate::transport::http::{self, Route};
 use crate::transport::stdio::LineSource;
-use crate::transport::{End, FENCED, Framing, Outbox, Patience, SharedSocket, ws};
+use crate::transport::{End, FENCED, Framing, Outbox, Patience, SharedSocket, Target, ws};
 
 /// How long the last frame may take to be written.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// One accepted connection.
 pub(super) struct Connection {
     pub(super) config: Arc<Config>,
-    pub(super) environment: Arc<LocalExecEnvironment>,
+    pub(super) environment: Arc<Machine>,
     pub(super) opened: Opened,
     pub(super) peer: SocketAddr,
 }
@@ -221,7 +223,7 @@ fn linger_behind_the_fence(mut socket: &TcpStream) {
     // A socket that both sides have closed has no peer any more.
     while Instant::now() < deadline && socket.peer_addr().is_ok() {
         if !matches!(socket.read(&mut dropped), Ok(1..)) {
-            std::thread::sleep(GLANCE);
+            thread::sleep(GLANCE);
         }
     }
 }
@@ -230,43 +232,66 @@ fn linger_behind_the_fence(mut socket: &TcpStream) {
 ///
 /// # Errors
 /// A closed stdin or stdout.
-pub(crate) fn serve_stdio(
-    config: Config,
-    environment: LocalExecEnvironment,
-    stop: &Arc<Waker>,
-) -> Result<()> {
+pub(crate) fn serve_stdio(config: Config, environment: Machine, stop: &Arc<Waker>) -> Result<()> {
     let what = |name: &'static str| {
         move |error: io::Error| Error::io(&error, format!("cannot speak on {name}"))
     };
     let input = sys::fd::duplicate_standard(0).map_err(what("stdin"))?;
     let output = sys::fd::duplicate_standard(1).map_err(what("stdout"))?;
     let target = Box::new(std::fs::File::from(output));
+    let end = serve_lines(&Arc::new(config), &Arc::new(environment), input, target, stop);
+    let end = end.map_err(what("stdin and stdout"))?;
+    // A file system that hangs cannot hold the peer up: a thread that waits in it may keep the
+    // process from being gone, and its descriptors with it.
+    sys::fd::close_standard_output();
+    log::info("disconnected", &[("why", &describe(&end))]);
+    Ok(())
+}
+
+/// Serves the peer at the far end of a socket, on a thread of its own, until that closes it.
+///
+/// # Errors
+/// No descriptors or threads are left.
+pub(crate) fn serve_in_memory(environment: &Arc<Machine>, socket: UnixStream) -> io::Result<()> {
+    let target = Box::new(socket.try_clone()?);
+    let stop = Arc::new(Waker::new()?);
+    let environment = Arc::clone(environment);
+    let serve = move || {
+        let config = Arc::new(Config::in_memory());
+        let _ = serve_lines(&config, &environment, socket.into(), target, &stop);
+    };
+    let thread = thread::Builder::new().name("connection".to_owned());
+    thread.spawn(serve).map(drop)
+}
+
+/// Serves a peer that sends a message a line, until it ends or `stop` is woken.
+fn serve_lines(
+    config: &Arc<Config>,
+    environment: &Arc<Machine>,
+    input: OwnedFd,
+    target: Box<dyn Target>,
+    stop: &Arc<Waker>,
+) -> io::Result<End> {
     let gone = Arc::clone(stop);
     // Nobody reads what is answered: that is the end, too.
-    let hang_up = input.try_clone().map_err(what("stdin"))?;
+    let hang_up = input.try_clone()?;
     let stopped = Arc::clone(stop);
     let is_ending = move || {
         is_ready(stopped.as_fd(), Interest::Read) || is_ready(hang_up.as_fd(), Interest::HangUp)
     };
-    let (outbox, _writer) = Outbox::start(target, Framing::Lines, move || gone.wake(), is_ending)
-        .map_err(what("stdout"))?;
+    let (outbox, _writer) = Outbox::start(target, Framing::Lines, move || gone.wake(), is_ending)?;
     let patience = Patience::new(config.peer_timeout);
     let mut source = LineSource::new(input, Arc::clone(stop), patience, config.max_message_bytes);
     let fence = Fence::new(Only);
-    let session =
-        Session::new(&Arc::new(config), &Arc::new(environment), outbox.clone(), fence, None);
+    let session = Session::new(config, environment, outbox.clone(), fence, None);
     let stopped = Arc::clone(stop);
     let Ended { end, lingering } =
         session.run(&mut source, &|| is_ready(stopped.as_fd(), Interest::Read));
     drop(lingering);
     outbox.stop();
-    // The process is about to exit; a peer that does not read cannot hold it up.
+    // Whoever does not read holds nobody up.
     outbox.flush(FAREWELL);
-    // Nor can a file system that hangs: a thread that waits in it may keep the process from being
-    // gone, and its descriptors with it.
-    sys::fd::close_standard_output();
-    log::info("disconnected", &[("why", &describe(&end))]);
-    Ok(())
+    Ok(end)
 }
 
 fn is_ready(fd: BorrowedFd<'_>, interest: Interest) -> bool {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::Config;
 use super::connection::{Connection, refuse};
 use super::epochs::Fence;
-use crate::environment::LocalExecEnvironment;
+use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
 use crate::sync::lock;
@@ -38,7 +38,7 @@ const RETRY: Duration = Duration::from_millis(250);
 pub(crate) struct Server {
     listeners: Vec<TcpListener>,
     config: Arc<Config>,
-    environment: Arc<LocalExecEnvironment>,
+    environment: Arc<Machine>,
     connections: Arc<Connections>,
 }
 
@@ -166,7 +166,7 @@ impl Server {
         host: &str,
         port: u16,
         config: Config,
-        environment: LocalExecEnvironment,
+        environment: Machine,
     ) -> Result<Self> {
         let what = || format!("cannot listen on {host}, port {port}");
         let address = resolve(host, port)?;
@@ -178,7 +178,7 @@ impl Server {
     pub(crate) fn new(
         listeners: Vec<TcpListener>,
         config: Config,
-        environment: LocalExecEnvironment,
+        environment: Machine,
     ) -> io::Result<Self> {
         for listener in &listeners {
             sys::fd::set_nonblocking(listener.as_fd())?;

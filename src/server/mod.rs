@@ -8,12 +8,11 @@ mod listener;
 mod live;
 mod net;
 mod processes;
-mod registry;
 mod responder;
 mod session;
 mod sink;
 
-pub(crate) use connection::serve_stdio;
+pub(crate) use connection::{serve_in_memory, serve_stdio};
 pub(crate) use epochs::Epochs;
 #[cfg(fuzzing)]
 pub(crate) use epochs::{Fence, Host};
@@ -27,9 +26,6 @@ pub(crate) use session::Session;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::environment::LocalExecEnvironment;
-use crate::protocol::{InitializeResult, PROTOCOL_VERSION};
-use crate::sys;
 use crate::transport::http::Access;
 
 /// How the server is set up.
@@ -49,27 +45,16 @@ pub(crate) struct Config {
     pub(crate) epochs: Arc<Epochs>,
 }
 
-/// What the environment is, for `initialize`.
-fn describe(
-    config: &Config,
-    environment: &LocalExecEnvironment,
-    epoch: Option<u64>,
-) -> InitializeResult {
-    let text = |path: std::ffi::OsString| path.to_string_lossy().into_owned();
-    InitializeResult {
-        protocol_version: PROTOCOL_VERSION,
-        server_name: "ta".to_owned(),
-        server_version: env!("CARGO_PKG_VERSION").to_owned(),
-        cwd: text(environment.cwd().into()),
-        home: environment.home().map(|home| text(home.to_owned())),
-        tmpdir: text(std::env::temp_dir().into()),
-        shell: environment.shell().map(|shell| text(shell.into())),
-        os: std::env::consts::OS.to_owned(),
-        arch: std::env::consts::ARCH.to_owned(),
-        hostname: sys::host::hostname(),
-        pid: std::process::id(),
-        epoch,
-        max_message_bytes: config.max_message_bytes,
-        features: ["process", "pty", "fs", "net", "epoch"].map(str::to_owned).to_vec(),
+impl Config {
+    /// For a peer in the same program, which can neither be a stranger nor be silent.
+    fn in_memory() -> Self {
+        Self {
+            access: Access::default(),
+            peer_timeout: Duration::MAX,
+            max_message_bytes: 64 << 20,
+            max_processes: 1024,
+            max_connections: 1,
+            epochs: Arc::default(),
+        }
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::registry::{Kind, Place, Registry};
 use super::responder::Responder;
 use super::session::{bytes_and_eof, reply_with};
 use crate::buffers;
@@ -20,6 +19,7 @@ use crate::protocol::{
     Base64, CloseParams, CloseResult, ClosedEvent, ConnectParams, ConnectResult, ConnectionId,
     DataEvent, Empty, NetAckParams, NetWriteParams, Target, WirePath, method,
 };
+use crate::registry::{Kind, Place, Registry};
 use crate::sys::poll::Waker;
 use crate::transport::{Lane, Outbox, message};
 

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::registry::{Kind, Registry};
 use super::responder::Responder;
 use super::session::{bytes_and_eof, reply_with};
 use super::sink::{Awaited, HostSink};
-use crate::descendants::Scope;
-use crate::environment::LocalExecEnvironment;
-use crate::error::{Error, ErrorKind, Result};
+use crate::environment::Machine;
+use crate::error::{Error, Result};
 use crate::log;
-use crate::process::{self, Command, Order, Terms};
+use crate::process::{Command, Family, Terms};
 use crate::protocol::{
     AckParams, Empty, ExecParams, KillParams, KillResult, ProcessId, ResizeParams, SignalName,
     SpawnParams, WriteParams,
@@ -24,62 +22,51 @@ use crate::transport::Outbox;
 pub(super) struct Processes {
     /// The connection's, for the log.
     number: u64,
-    environment: Arc<LocalExecEnvironment>,
+    environment: Arc<Machine>,
     outbox: Outbox,
-    registry: Arc<Registry<Order>>,
-    /// All that has come of them.
-    scope: Arc<Scope>,
+    family: Family,
 }
 
 impl Processes {
     /// At most so many at a time.
     pub(super) fn new(
         number: u64,
-        environment: &Arc<LocalExecEnvironment>,
+        environment: &Arc<Machine>,
         outbox: Outbox,
         most: usize,
     ) -> Self {
-        let kind = Kind { most, one: "process", many: "processes", option: " (--max-processes)" };
-        Self {
-            number,
-            environment: Arc::clone(environment),
-            outbox,
-            registry: Registry::new(kind),
-            scope: Scope::new(),
-        }
+        let environment = Arc::clone(environment);
+        Self { number, environment, outbox, family: Family::new(most) }
     }
 
     /// `process/exec`
     pub(super) fn exec(&self, params: ExecParams, responder: Responder) {
         let id = params.process_id.clone();
-        self.start(id, self.environment.command_line(params), responder, Awaited::Exec);
+        self.start(&id, self.environment.command_line(params), responder, Awaited::Exec);
     }
 
     /// `process/spawn`
     pub(super) fn spawn(&self, params: SpawnParams, responder: Responder) {
         let id = params.process_id.clone();
         let awaited = |responder| Awaited::Spawn(Some(responder));
-        self.start(id, self.environment.program(params), responder, awaited);
+        self.start(&id, self.environment.program(params), responder, awaited);
     }
 
     fn start(
         &self,
-        id: ProcessId,
+        id: &ProcessId,
         resolved: Result<(Command, Terms)>,
         responder: Responder,
         awaited: impl FnOnce(Responder) -> Awaited,
     ) {
-        let ready = resolved.and_then(|resolved| Ok((resolved, self.registry.reserve(&id)?)));
+        let ready = resolved.and_then(|resolved| Ok((resolved, self.family.reserve(id)?)));
         let ((command, terms), place) = match ready {
             Ok(ready) => ready,
             Err(error) => return responder.send::<()>(&Err(error)),
         };
         let number = place.number();
-        let name = id.as_str().to_owned();
-        let sink = HostSink::new(place, awaited(responder), &self.outbox, id, self.number);
-        if let Some(mailbox) = process::start(&name, command, terms, self.scope.branch(), sink) {
-            self.registry.enter(number, &mailbox);
-        }
+        let sink = HostSink::new(place, awaited(responder), &self.outbox, id.clone(), self.number);
+        self.family.start(number, id, command, terms, sink);
     }
 
     /// `process/write`
@@ -88,12 +75,8 @@ impl Processes {
             Ok(write) => write,
             Err(error) => return responder.send::<()>(&Err(error)),
         };
-        let id = &params.process_id;
         let reply = reply_with(responder, |()| Empty {});
-        match self.registry.find(id) {
-            Some(mailbox) => mailbox.give_write(bytes, eof, reply),
-            None => reply(Err(unknown_process(id))),
-        }
+        self.family.write(&params.process_id, bytes, eof, reply);
     }
 
     /// `process/kill`
@@ -104,39 +87,25 @@ impl Processes {
         };
         let grace = params.grace_ms.map(Duration::from_millis);
         let reply = reply_with(responder, |running| KillResult { running });
-        match self.registry.find(&params.process_id) {
-            Some(mailbox) => mailbox.give(Order::Kill { signal, grace, reply }),
-            None => reply(Ok(false)),
-        }
+        self.family.kill(&params.process_id, signal, grace, reply);
     }
 
     /// `process/resize`
     pub(super) fn resize(&self, params: &ResizeParams, responder: Responder) {
         let size = Size { cols: params.cols.into(), rows: params.rows.into() };
         let reply = reply_with(responder, |()| Empty {});
-        match self.registry.find(&params.process_id) {
-            Some(mailbox) => mailbox.give(Order::Resize { size, reply }),
-            None => reply(Err(unknown_process(&params.process_id))),
-        }
+        self.family.resize(&params.process_id, size, reply);
     }
 
     /// `process/ack`
     pub(super) fn acknowledge(&self, params: &AckParams) {
-        if let Some(mailbox) = self.registry.find(&params.process_id) {
-            mailbox.acknowledge(params.bytes);
-        }
+        self.family.acknowledge(&params.process_id, params.bytes);
     }
 
     /// Ends all that has come of them and waits until it is gone, or `deadline` has come. Answers
     /// how many were not gone by then.
     pub(super) fn end(&self, deadline: Instant) -> usize {
-        let left = || deadline.saturating_duration_since(Instant::now());
-        let groups = self.registry.begin_end();
-        self.scope.end(&groups, left());
-        let mut stuck = self.registry.wait_gone(left());
-        // Once more: something may have been about to be started, and have got a child of its own
-        // out of its group before it was killed. Nothing is being started any more.
-        stuck += self.scope.end(&[], left());
+        let stuck = self.family.end(deadline);
         if stuck > 0 {
             log::warn("processes not gone", &[("connection", &self.number), ("count", &stuck)]);
         }
@@ -150,9 +119,4 @@ fn number_of(signal: &SignalName) -> Result<i32> {
         SignalName::Number(number) => (signal::by_number(*number), number.to_string()),
     };
     number.ok_or_else(|| Error::params(format!("signal: there is no signal {shown}")))
-}
-
-fn unknown_process(id: &impl AsRef<str>) -> Error {
-    let message = format!("no process with the id {:?} is running", id.as_ref());
-    Error::new(ErrorKind::UnknownProcess, message)
 }

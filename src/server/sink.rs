@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::registry::Place;
 use super::responder::Responder;
 use crate::buffers;
 use crate::error::Error;
@@ -12,6 +11,7 @@ use crate::process::{Ending, Order, Sink, Stream};
 use crate::protocol::chunk::ChunkTemplate;
 use crate::protocol::rpc;
 use crate::protocol::{ExecResult, ExitEvent, ProcessId, SpawnResult, method};
+use crate::registry::Place;
 use crate::sys::child::Group;
 use crate::sys::poll::Waker;
 use crate::transport::{Lane, Outbox, message};

@@ -42,10 +42,14 @@ pub(crate) const EPIPE: i32 = libc::EPIPE;
 pub(crate) const ECONNABORTED: i32 = libc::ECONNABORTED;
 /// No answer in time.
 pub(crate) const ETIMEDOUT: i32 = libc::ETIMEDOUT;
+/// It may not be opened or changed so.
+pub(crate) const EACCES: i32 = libc::EACCES;
 /// Not permitted.
 pub(crate) const EPERM: i32 = libc::EPERM;
 /// No such file or directory.
 pub(crate) const ENOENT: i32 = libc::ENOENT;
+/// Something exists already.
+pub(crate) const EEXIST: i32 = libc::EEXIST;
 /// Not a directory.
 pub(crate) const ENOTDIR: i32 = libc::ENOTDIR;
 /// A path or a name is too long.

@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::check;
 
@@ -12,6 +14,17 @@ pub(crate) fn hostname() -> String {
     let result = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
     let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
     if result == 0 { name.to_string_lossy().into_owned() } else { String::new() }
+}
+
+/// Makes files that nobody else may open. Call it while there is one thread: the umask is the whole
+/// process's.
+pub(crate) fn for_this_user_alone<T>(make: impl FnOnce() -> T) -> T {
+    // SAFETY: umask takes an integer and touches no memory.
+    let before = unsafe { libc::umask(0o177) };
+    let made = make();
+    // SAFETY: as above.
+    unsafe { libc::umask(before) };
+    made
 }
 
 /// The number of the calling thread, which is of the same row as those of processes.
@@ -38,6 +51,39 @@ pub(crate) fn home() -> Option<OsString> {
     // SAFETY: not NULL, so it points to a passwd whose strings are NUL-terminated.
     let directory = unsafe { CStr::from_ptr((*entry).pw_dir) };
     Some(OsStr::from_bytes(directory.to_bytes()).to_owned())
+}
+
+/// When this process started, in milliseconds since 1970; the same whenever it is asked. Where the
+/// system does not tell, it is when this was asked first.
+pub(crate) fn start_time_ms() -> u64 {
+    static START: OnceLock<u64> = OnceLock::new();
+    *START.get_or_init(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let start = now.saturating_sub(age().unwrap_or_default());
+        u64::try_from(start.as_millis()).unwrap_or(u64::MAX)
+    })
+}
+
+/// For how long this process has run.
+#[cfg(target_os = "linux")]
+fn age() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The 22nd field; the second may hold spaces.
+    let ticks: u64 = stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()?;
+    // SAFETY: asks for one number.
+    let per_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call stores one timespec.
+    check(unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) }).ok()?;
+    let since_boot = Duration::new(now.tv_sec.try_into().ok()?, now.tv_nsec.try_into().ok()?);
+    let start = Duration::from_millis(ticks.checked_mul(1000)?.checked_div(per_second)?);
+    since_boot.checked_sub(start)
+}
+
+/// Nobody tells.
+#[cfg(not(target_os = "linux"))]
+fn age() -> Option<Duration> {
+    None
 }
 
 /// A limit on open descriptors, as it was before the server raised its own.

@@ -11,7 +11,7 @@ mod writer;
 pub(crate) mod ws;
 
 pub(crate) use outbox::{Lane, Outbox, message};
-pub(crate) use writer::{Framing, SharedSocket};
+pub(crate) use writer::{Framing, SharedSocket, Target};
 
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,11 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
+    /// For a peer that cannot be cut off from this one.
+    pub(crate) fn never(ping: Duration) -> Self {
+        Self { timeout: Duration::MAX, ping }
+    }
+
     /// For a peer timeout; a ping comes every 15 s, more often where the timeout is short.
     pub(crate) fn new(timeout: Duration) -> Self {
         Self { timeout, ping: (timeout / 4).min(Duration::from_secs(15)) }
@@ -95,10 +100,10 @@ impl Silence {
     }
 
     /// Whether it is time for a ping although the peer is heard; it is time once.
-    fn ping_is_due(&mut self) -> bool {
-        let due = self.heard.saturating_duration_since(self.pinged) >= self.patience.ping;
+    fn ping_is_due(&mut self, now: Instant) -> bool {
+        let due = now.saturating_duration_since(self.pinged) >= self.patience.ping;
         if due {
-            self.pinged = self.heard;
+            self.pinged = now;
         }
         due
     }

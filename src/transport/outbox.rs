@@ -274,10 +274,12 @@ impl Outbox {
     /// be written. `false` if the peer took none of them for so long, or the connection is to end.
     pub(crate) fn throttle(&self, timeout: Duration) -> bool {
         const GLANCE: Duration = Duration::from_millis(100);
-        let deadline = Instant::now() + timeout;
+        // Without one where the peer cannot be cut off from this one.
+        let deadline = Instant::now().checked_add(timeout);
+        let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let waiting = || self.control.len() + self.late.load(Ordering::Relaxed);
         while waiting() >= CONTROL_HIGH_WATER {
-            if (self.is_ending)() || Instant::now() >= deadline {
+            if (self.is_ending)() || is_late() {
                 return false;
             }
             let start = Instant::now();

@@ -20,6 +20,8 @@ pub(crate) struct LineSource {
     /// Wakes the wait when the server stops.
     stop: Arc<Waker>,
     silence: Silence,
+    /// Called when it is time to let the far end hear something.
+    nudge: Option<Box<dyn Fn() + Send>>,
     max_line: usize,
     /// What has been read and not yet taken: `read[taken..]`, without a line feed before
     /// `searched`.
@@ -43,6 +45,7 @@ impl LineSource {
             from,
             stop,
             silence: Silence::new(patience),
+            nudge: None,
             max_line,
             read: Vec::new(),
             taken: 0,
@@ -50,6 +53,12 @@ impl LineSource {
             discarding: false,
             ended: false,
         }
+    }
+
+    /// The same, and calls `nudge` when it is time to let the far end hear something, whatever it
+    /// sends itself.
+    pub(crate) fn nudging(self, nudge: Box<dyn Fn() + Send>) -> Self {
+        Self { nudge: Some(nudge), ..self }
     }
 
     /// The range of the next whole line in `read`, its line feed not included.
@@ -89,22 +98,35 @@ impl LineSource {
         }
     }
 
+    fn nudge(&self) {
+        if let Some(nudge) = &self.nudge {
+            nudge();
+        }
+    }
+
     /// Waits until there is something to read.
     fn wait(&mut self) -> Result<(), End> {
         loop {
             let mut poll = Poll::default();
             let from = poll.add(self.from.as_fd(), Interest::Read);
             let stop = poll.add(self.stop.as_fd(), Interest::Read);
-            let deadline = Instant::now() + self.silence.patience.ping;
+            let since = if self.nudge.is_some() { self.silence.pinged } else { Instant::now() };
+            let deadline = since + self.silence.patience.ping;
             poll.wait(Some(deadline)).map_err(|error| End::Lost(error.to_string()))?;
             if poll.ready(stop).any() {
                 return Err(End::Stopped);
             }
-            if poll.ready(from).any() {
-                return Ok(());
+            let now = Instant::now();
+            let is_readable = poll.ready(from).any();
+            // Also of a far end that is heard all the time.
+            if self.nudge.is_some() && self.silence.ping_is_due(now) {
+                self.nudge();
             }
-            if self.silence.judge(Instant::now()) == Verdict::GiveUp {
+            if !is_readable && self.silence.judge(now) == Verdict::GiveUp {
                 return Err(End::Silent);
+            }
+            if is_readable {
+                return Ok(());
             }
         }
     }
@@ -185,6 +207,32 @@ mod tests {
                 }
             });
         }
+    }
+
+    /// What the far end says puts no nudge off.
+    #[test]
+    fn a_nudge_comes_as_often_as_it_should_whether_or_not_the_far_end_is_heard() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let stop = Arc::new(Waker::new().unwrap());
+        let patience =
+            Patience { timeout: Duration::from_secs(20), ping: Duration::from_millis(200) };
+        let (nudged, nudges) = crossbeam_channel::bounded(100);
+        let source = LineSource::new(reader.into(), Arc::clone(&stop), patience, 10);
+        let mut source = source.nudging(Box::new(move || nudged.send(()).unwrap()));
+        let read = move || while !matches!(source.next(), Event::End(_)) {};
+        let start = Instant::now();
+        let reading = std::thread::Builder::new().spawn(read).unwrap();
+        // Now and then, then all the time, then not at all.
+        for pause in [150, 150, 150, 10, 10, 10, 10, 10, 10, 10, 10, 1000] {
+            writer.write_all(b"x\n").unwrap();
+            std::thread::sleep(Duration::from_millis(pause));
+        }
+        drop(writer);
+        reading.join().unwrap();
+        let took = start.elapsed();
+        let count = u32::try_from(nudges.try_iter().count()).unwrap();
+        let most = u32::try_from(took.as_millis() / 200).unwrap();
+        assert!(count <= most && count + 2 >= most.min(7), "{count} nudges in {took:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tungstenite::protocol::{Role, WebSocketConfig};
+use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tungstenite::{Error as WsError, Message, Utf8Bytes, WebSocket};
 
 use super::outbox::HEADROOM;
@@ -39,6 +39,8 @@ pub(crate) struct Halves {
     pings_always: bool,
     /// The end of a client's handshake.
     deadline: Option<Instant>,
+    /// What has come of its answer and was not taken yet.
+    head: Vec<u8>,
 }
 
 impl Halves {
@@ -50,7 +52,8 @@ impl Halves {
     ) -> io::Result<Self> {
         socket.set_read_timeout(Some(patience.ping))?;
         let silence = Silence::new(patience);
-        Ok(Self { socket, outbox: Some(outbox), silence, pings_always: false, deadline: None })
+        let (outbox, head) = (Some(outbox), Vec::new());
+        Ok(Self { socket, outbox, silence, pings_always: false, deadline: None, head })
     }
 
     /// A client's, before its handshake.
@@ -61,7 +64,7 @@ impl Halves {
     ) -> Self {
         let silence = Silence::new(patience);
         let deadline = Some(Instant::now() + handshake);
-        Self { socket, outbox: None, silence, pings_always: true, deadline }
+        Self { socket, outbox: None, silence, pings_always: true, deadline, head: Vec::new() }
     }
 
     /// During the handshake: all of it has one deadline, however slowly the answer drips.
@@ -73,6 +76,21 @@ impl Halves {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.socket.set_read_timeout(Some(left))
+    }
+
+    /// During the handshake: waits until the whole head of the answer has come. (The library takes one
+    /// that comes in many small pieces, as over a slow line, for an attack.)
+    fn fill_head(&mut self) -> io::Result<()> {
+        const LONGEST: usize = 16 * 1024;
+        let mut piece = [0; 4096];
+        while self.head.len() < LONGEST && !self.head.windows(4).any(|four| four == b"\r\n\r\n") {
+            self.mind_deadline()?;
+            match self.socket.as_ref().read(&mut piece)? {
+                0 => break,
+                count => self.head.extend_from_slice(&piece[..count]),
+            }
+        }
+        Ok(())
     }
 
     /// The handshake is over: from now on the writer thread writes.
@@ -97,11 +115,19 @@ impl Halves {
 
 impl Read for Halves {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.mind_deadline()?;
+        if self.deadline.is_some() {
+            self.fill_head()?;
+        }
+        if !self.head.is_empty() {
+            let count = self.head.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&self.head[..count]);
+            self.head.drain(..count);
+            return Ok(count);
+        }
         let count = self.socket.as_ref().read(buffer)?;
         if count > 0 {
             self.silence.heard();
-            if self.pings_always && self.silence.ping_is_due() {
+            if self.pings_always && self.silence.ping_is_due(self.silence.heard) {
                 self.ping();
             }
         }
@@ -187,9 +213,11 @@ impl Source for WsSource {
                 Ok(Message::Close(frame)) => {
                     // Sends the answer; after that there is nothing to say.
                     let _ = self.socket.flush();
-                    let fenced = frame.is_some_and(|frame| u16::from(frame.code) == FENCED);
-                    let end = if fenced && self.is_client { End::Fenced } else { End::Closed };
-                    return Event::End(end);
+                    return Event::End(if self.is_client {
+                        frame.map_or(End::Closed, |frame| closed_for(&frame))
+                    } else {
+                        End::Closed
+                    });
                 }
                 Ok(Message::Ping(_)) => {
                     if !self.socket.get_ref().throttle() {
@@ -211,6 +239,15 @@ impl Source for WsSource {
                 Err(error) => return Event::End(Self::fail(error)),
             }
         }
+    }
+}
+
+/// What a server says when it closes.
+fn closed_for(frame: &CloseFrame) -> End {
+    match (u16::from(frame.code), frame.reason.as_str()) {
+        (FENCED, _) => End::Fenced,
+        (1000, _) | (_, "") => End::Closed,
+        (code, reason) => End::Lost(format!("the server closed it: {reason} ({code})")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ta_exec::client::{ExecClient, ProcessEvent, RemoteProcess};
+use ta_exec::client::{ExecClient, Process, ProcessEvent};
 use ta_exec::protocol::{ExecParams, SpawnParams};
 
 use crate::Outcome;
@@ -27,7 +27,7 @@ pub(crate) fn exec_true(client: &ExecClient) -> Outcome<()> {
 
 /// Waits for a process's exit, which must be a success, and answers how many bytes came: as
 /// many as the server says that it sent.
-pub(crate) fn finish(mut process: RemoteProcess, mut on_output: impl FnMut(&[u8])) -> Outcome<u64> {
+pub(crate) fn finish(mut process: Process, mut on_output: impl FnMut(&[u8])) -> Outcome<u64> {
     let deadline = Instant::now() + DEADLINE;
     let mut count = 0;
     loop {

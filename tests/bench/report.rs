@@ -17,6 +17,8 @@ pub(crate) enum Bound {
     TimesFloor(f64),
     /// At least that part of the floor.
     PartOfFloor(f64),
+    /// At least that part of the entry at that place.
+    PartOf(usize, f64),
     /// At most that much.
     AtMost(f64),
     /// At least that much.
@@ -76,6 +78,12 @@ impl Row {
         Self { name, ..self }
     }
 
+    /// How the entry at `place` compares with that at another.
+    fn ratio_to(&self, other: usize, place: usize) -> Option<Ratio> {
+        let other = self.entries.get(other)?;
+        Some(self.entries.get(place)?.measured.samples.ratio_to(&other.measured.samples))
+    }
+
     fn ratio(&self, place: usize) -> Option<Ratio> {
         let floor = self.entries.first().filter(|_| self.has_floor && place > 0)?;
         Some(self.entries.get(place)?.measured.samples.ratio_to(&floor.measured.samples))
@@ -88,6 +96,9 @@ impl Row {
         entry.bound.map(|bound| match bound {
             Bound::TimesFloor(most) => ratio <= most,
             Bound::PartOfFloor(least) => ratio >= least,
+            Bound::PartOf(other, least) => {
+                self.ratio_to(other, place).is_some_and(|ratio| ratio.of_medians >= least)
+            }
             Bound::AtMost(most) => entry.measured.samples.median() <= most,
             Bound::AtLeast(least) => entry.measured.samples.median() >= least,
         })
@@ -113,6 +124,10 @@ impl Row {
         let bound = entry.bound.map(|bound| match bound {
             Bound::TimesFloor(most) => format!("at most {most} × floor"),
             Bound::PartOfFloor(least) => format!("at least {least} × floor"),
+            Bound::PartOf(other, least) => {
+                let ratio = self.ratio_to(other, place).map_or(f64::NAN, |ratio| ratio.of_medians);
+                format!("at least {least} × no. {}: {ratio:.2}", other + 1)
+            }
             Bound::AtMost(most) => format!("at most {}", show(most)),
             Bound::AtLeast(least) => format!("at least {}", show(least)),
         });
@@ -182,6 +197,7 @@ impl Row {
                 "bound": entry.bound.map(|bound| match bound {
                     Bound::TimesFloor(most) => json!({"atMostTimesFloor": most}),
                     Bound::PartOfFloor(least) => json!({"atLeastTimesFloor": least}),
+                    Bound::PartOf(other, least) => json!({"atLeastTimes": least, "entry": other}),
                     Bound::AtMost(most) => json!({"atMost": most}),
                     Bound::AtLeast(least) => json!({"atLeast": least}),
                 }),

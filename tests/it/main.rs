@@ -1,5 +1,6 @@
 //! The server as its users meet it: the real binary, over WebSocket and over stdio, against
-//! docs/protocol.md. Nothing here uses the library.
+//! docs/protocol.md. What speaks to it shares no code with it; only `client` and `conformance` use the
+//! library, whose callers they are.
 //!
 //! `TA_BIN=path/to/ta cargo test --test it` runs the same against another build, such as the
 //! static one.
@@ -20,9 +21,15 @@
     reason = "a poisoned lock means that a test has failed already"
 )]
 
+mod bridge;
+mod client;
+mod completions;
+mod conformance;
 mod descendants;
 mod endings;
 mod epochs;
+mod files_cli;
+mod forward;
 mod fs;
 mod fuzz;
 mod guardian;
@@ -30,6 +37,7 @@ mod hostile;
 mod http;
 mod load;
 mod net;
+mod ping;
 mod process;
 mod run;
 mod stdio;

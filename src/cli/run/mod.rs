@@ -13,25 +13,24 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use argh::FromArgs;
+use argh::{ArgsInfo, FromArgs};
 
+use super::place::{Place, URL, Variables};
 use super::{duration, token};
-use crate::client::{ExecClient, RemoteProcess};
+use crate::client::Process;
+use crate::environment::ExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{EnvDelta, ExecParams, PtySize, SpawnParams};
-use crate::sys;
 use crate::sys::signal::{self, Signals};
 use supervisor::End;
 
-/// The variable that the URL comes in.
-const URL: &str = "TA_EXEC_URL";
 /// How long a command has from SIGTERM to SIGKILL when its time is up or `ta` is to end.
 const GRACE: Duration = Duration::from_secs(1);
 /// Options without a value.
 pub(super) const SWITCHES: &[&str] = &["--tty", "-t", "--stdin", "-i", "--help", "-h"];
 
-/// Run a command on another machine, as if it ran here.
-#[derive(FromArgs)]
+/// Run a command in an environment: on another machine, in a container, or here.
+#[derive(FromArgs, ArgsInfo)]
 #[argh(
     subcommand,
     name = "run",
@@ -64,9 +63,16 @@ The exit code is the command's own, 128+n where signal n has ended it
     error_code(127, "the command was not found")
 )]
 pub(super) struct Run {
-    /// the server, ws://HOST:PORT/exec (from TA_EXEC_URL)
+    /// the server, ws://HOST:PORT/exec (from TA_EXEC_URL; without one, this machine)
     #[argh(option)]
     exec: Option<String>,
+    /// reach the environment by a command that speaks the protocol on stdin and stdout, such as
+    /// 'docker exec -i NAME /ta exec-server --stdio'
+    #[argh(option)]
+    via: Option<String>,
+    /// be a host of this epoch, which fences those of smaller ones (without one, nobody is fenced)
+    #[argh(option)]
+    epoch: Option<u64>,
     /// file that holds the token
     #[argh(option)]
     token_file: Option<PathBuf>,
@@ -96,8 +102,7 @@ impl Run {
     /// Runs the command and answers its exit code.
     pub(super) fn run(self) -> ExitCode {
         // Before any thread is there: both are the whole process's.
-        let variables =
-            Variables { url: sys::secret::take(URL), token: sys::secret::take(token::VARIABLE) };
+        let variables = Variables::take();
         let mut signals = vec![signal::INT, signal::QUIT, signal::TERM, signal::HUP];
         if self.tty {
             signals.extend([signal::TSTP, signal::CONT]);
@@ -128,7 +133,8 @@ impl Run {
                 return Err(Error::params(message));
             }
         };
-        let (url, token) = way(self.exec, self.token_file, variables)?;
+        let token_file = self.token_file.as_deref();
+        let place = Place::new(self.exec, self.via.as_deref(), token_file, variables)?;
         let window = if self.tty { Some(terminal::window_to_use()?) } else { None };
         if window.is_some()
             && env.iter().all(|(name, _)| name != "TERM")
@@ -137,8 +143,8 @@ impl Run {
             insert(&mut env, "TERM", term)?;
         }
         Ok(Plan {
-            url,
-            token,
+            place,
+            epoch: self.epoch,
             job,
             cwd: self.cwd,
             env: (!env.is_empty()).then_some(env),
@@ -176,50 +182,10 @@ fn insert(delta: &mut EnvDelta, name: &str, value: String) -> Result<()> {
     inserted.map_err(|reason| Error::params(format!("--env: {reason}")))
 }
 
-/// What came in the environment.
-struct Variables {
-    url: Option<OsString>,
-    token: Option<OsString>,
-}
-
-/// The URL, and the token if it is not in there. What is named on the command line goes before
-/// what the environment has.
-fn way(
-    url: Option<String>,
-    token_file: Option<PathBuf>,
-    variables: Variables,
-) -> Result<(String, Option<String>)> {
-    let url = match (url, variables.url.map(OsString::into_string)) {
-        (Some(url), _) | (None, Some(Ok(url))) => url,
-        (None, Some(Err(_))) => return Err(Error::params(format!("{URL} is not UTF-8"))),
-        (None, None) => {
-            let message = format!("no server: give --exec ws://HOST:PORT/exec, or set {URL}");
-            return Err(Error::params(message));
-        }
-    };
-    let query = url.split_once('?').map_or("", |(_, query)| query);
-    let has_token = query.split('&').any(|pair| pair.starts_with("token="));
-    let token = match (has_token, token_file, variables.token) {
-        (true, Some(_), _) => {
-            return Err(Error::params("the URL has a token, and --token-file is given too"));
-        }
-        (true, None, _) => None,
-        (false, Some(file), _) => {
-            let token = String::from_utf8(token::of_file(&file)?);
-            Some(token.map_err(|_| {
-                Error::params(format!("the token file {} is not UTF-8", file.display()))
-            })?)
-        }
-        (false, None, Some(value)) => Some(token::of_variable(value)?),
-        (false, None, None) => None,
-    };
-    Ok((url, token))
-}
-
 /// All that there is to know of a command that is to run.
 struct Plan {
-    url: String,
-    token: Option<String>,
+    place: Place,
+    epoch: Option<u64>,
     job: Job,
     cwd: Option<String>,
     env: Option<EnvDelta>,
@@ -239,8 +205,8 @@ enum Job {
 
 /// A command that has been started.
 struct Started {
-    client: ExecClient,
-    process: RemoteProcess,
+    environment: Box<dyn ExecEnvironment>,
+    process: Process,
     /// Whether its time and its stdin are the server's business, as with a command line that is
     /// fed nothing.
     served: bool,
@@ -249,38 +215,38 @@ struct Started {
 impl Plan {
     /// Connects and starts the command.
     fn start(self) -> Result<Started> {
-        let client = ExecClient::websocket(&self.url, self.token.as_deref())?;
+        let environment = self.place.environment(self.epoch)?;
         let (command, args) = match self.job {
             Job::Line(line) if !self.stdin => {
-                let process = client.exec(&ExecParams {
+                let process = environment.exec(&ExecParams {
                     cwd: self.cwd,
                     env: self.env,
                     timeout_ms: self.timeout.map(whole_ms),
                     grace_ms: self.timeout.map(|_| whole_ms(GRACE).get()),
                     ..ExecParams::new(line)
                 })?;
-                return Ok(Started { client, process, served: true });
+                return Ok(Started { environment, process, served: true });
             }
-            Job::Line(line) => (shell(&client)?, vec!["-c".to_owned(), line]),
+            Job::Line(line) => (shell(&*environment)?, vec!["-c".to_owned(), line]),
             Job::Program(words) => {
                 let mut words = words.into_iter();
                 (words.next().unwrap_or_default(), words.collect())
             }
         };
-        let process = client.spawn(&SpawnParams {
+        let process = environment.spawn(&SpawnParams {
             args: Some(args),
             cwd: self.cwd,
             env: self.env,
             pty: self.window,
             ..SpawnParams::new(command)
         })?;
-        Ok(Started { client, process, served: false })
+        Ok(Started { environment, process, served: false })
     }
 }
 
 /// The shell that the server would use itself.
-fn shell(client: &ExecClient) -> Result<String> {
-    client.initialize()?.shell.ok_or_else(|| {
+fn shell(environment: &dyn ExecEnvironment) -> Result<String> {
+    environment.about()?.shell.ok_or_else(|| {
         Error::new(ErrorKind::NoShell, "that machine has no shell to run a command line")
     })
 }
@@ -301,7 +267,9 @@ mod tests {
             let run = Run::from_args(&["ta", "run"], &[switch, "ls"]).ok().unwrap();
             assert_eq!(run.program, ["ls"], "{switch} takes a value");
         }
-        for option in ["--exec", "--token-file", "--cwd", "--env", "--command", "-c"] {
+        for option in
+            ["--exec", "--via", "--epoch", "--token-file", "--cwd", "--env", "--command", "-c"]
+        {
             assert!(Run::from_args(&["ta", "run"], &[option]).is_err(), "{option} takes a value");
         }
     }

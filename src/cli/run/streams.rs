@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::buffers;
-use crate::client::{ProcessEvent, ProcessExit, RemoteProcess, RemoteStdin, Stream};
+use crate::client::{Process, ProcessEvent, ProcessExit, ProcessStdin, Stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::MAX_CHUNK;
 use crate::sys;
@@ -48,7 +48,7 @@ impl Outputs {
     }
 
     /// Writes what the command writes until it is over.
-    pub(super) fn pass_on(&self, mut process: RemoteProcess) -> Outcome {
+    pub(super) fn pass_on(&self, mut process: Process) -> Outcome {
         loop {
             match process.next(None) {
                 Ok(Some(ProcessEvent::Output(stream, bytes))) => {
@@ -110,7 +110,7 @@ fn cannot_write(stream: Stream) -> &'static str {
 ///
 /// # Errors
 /// Our stdin cannot be read.
-pub(super) fn feed(mut to: RemoteStdin) -> Result<()> {
+pub(super) fn feed(mut to: ProcessStdin) -> Result<()> {
     let failed = |error: io::Error| Error::io(&error, "cannot read stdin");
     let from = sys::fd::duplicate_standard(0).map_err(failed)?;
     let mut buffer = buffers::take();

@@ -11,7 +11,8 @@ use crossbeam_channel::{Receiver, Sender, at, bounded, never, select};
 use super::streams::{self, Outcome, Outputs};
 use super::terminal::{self, Terminal};
 use super::{GRACE, Plan, Started};
-use crate::client::{Answer, ExecClient, ProcessControl, ProcessExit};
+use crate::client::{Answer, ProcessControl, ProcessExit};
+use crate::environment::ExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::KillResult;
 use crate::sys::signal::{self, Signals};
@@ -66,7 +67,7 @@ pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Res
     })?;
     let timeout = plan.timeout;
     let (window, stdin) = (plan.window, plan.stdin);
-    let Started { client, process, served } = connect(plan, &news)?;
+    let Started { environment, process, served } = connect(plan, &news)?;
     let control = process.control();
     // Before a byte of output is shown or a key is read.
     let terminal = window.map(|_| Terminal::take_over()).transpose()?;
@@ -90,7 +91,7 @@ pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Res
     let (sender, over) = bounded(1);
     spawn("output", move || drop(sender.send(outputs.pass_on(process))))?;
     let supervisor = Supervisor {
-        client,
+        environment: Some(environment),
         control,
         terminal,
         news,
@@ -150,7 +151,8 @@ enum Ending {
 }
 
 struct Supervisor {
-    client: ExecClient,
+    /// Until the end.
+    environment: Option<Box<dyn ExecEnvironment>>,
     control: ProcessControl,
     terminal: Option<Terminal>,
     news: Receiver<News>,
@@ -194,7 +196,7 @@ impl Supervisor {
         };
         // The terminal first: saying goodbye may take a moment.
         self.terminal = None;
-        self.client.close();
+        self.environment = None;
         end
     }
 

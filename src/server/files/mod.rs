@@ -4,7 +4,6 @@ mod budget;
 mod queue;
 mod schedule;
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use serde::Serialize;
 use super::epochs::Fence;
 use super::responder::Responder;
 use crate::buffers;
-use crate::environment::LocalExecEnvironment;
+use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{self, Part};
 use crate::protocol::{
@@ -22,7 +21,6 @@ use crate::protocol::{
     RealpathResult, RemoveParams, RenameParams, StatParams, WirePath, WriteFileParams,
     file_content,
 };
-use crate::sys;
 use crate::transport::Outbox;
 use budget::{Budget, MOST, Share};
 use queue::{Job, Queue, Turn};
@@ -34,8 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ENDING: Duration = Duration::from_secs(3);
 /// What an answer takes of the budget at least, so that a small file of no size fits.
 const SMALLEST_SHARE: usize = 256 * 1024;
-/// No path has more bytes (PATH_MAX of Linux, which counts the NUL at its end).
-const LONGEST_PATH: usize = 4095;
 const LONGEST_VERSION: usize = 256;
 /// What an answer has around its bytes, its id aside: names of members, sizes, a version.
 const AROUND: usize = 512;
@@ -44,7 +40,7 @@ const AROUND: usize = 512;
 pub(super) struct Files {
     queue: Queue,
     fence: Arc<Fence>,
-    environment: Arc<LocalExecEnvironment>,
+    environment: Arc<Machine>,
     answers: Answers,
 }
 
@@ -57,11 +53,7 @@ struct Answers {
 }
 
 impl Files {
-    pub(super) fn new(
-        environment: &Arc<LocalExecEnvironment>,
-        longest: usize,
-        fence: &Arc<Fence>,
-    ) -> Self {
+    pub(super) fn new(environment: &Arc<Machine>, longest: usize, fence: &Arc<Fence>) -> Self {
         let answers = Answers { budget: Arc::default(), longest };
         let environment = Arc::clone(environment);
         Self { queue: Queue::new(), fence: Arc::clone(fence), environment, answers }
@@ -188,15 +180,17 @@ impl Files {
         paths: [&WirePath; N],
         responder: Responder,
     ) -> Option<([PathBuf; N], Responder)> {
-        let paths = paths.map(|path| self.environment.resolve(path.as_path()));
-        let size = |path: &PathBuf| path.as_os_str().len();
-        match paths.iter().find(|path| size(path) > LONGEST_PATH) {
+        let mut failed = None;
+        let paths = paths.map(|path| {
+            self.environment.resolve_path(path.as_path()).unwrap_or_else(|error| {
+                failed.get_or_insert(error);
+                PathBuf::new()
+            })
+        });
+        match failed {
             None => Some((paths, responder)),
-            Some(long) => {
-                let start = String::from_utf8_lossy(&long.as_os_str().as_bytes()[..100]);
-                let what = format!("a path has {} bytes, that of {start:?} …", size(long));
-                let errno = sys::errno::ENAMETOOLONG;
-                responder.send::<()>(&Err(Error::os(errno, what)));
+            Some(error) => {
+                responder.send::<()>(&Err(error));
                 None
             }
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::epochs::{Member, Settled};
 use super::super::responder::Responder;
-use super::{ENDING, Session, UNSETTLED, describe};
+use super::{ENDING, Session, UNSETTLED};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
 use crate::protocol::{InitializeParams, InitializeResult, method};
@@ -92,7 +92,7 @@ impl Session {
         let fields: &[log::Field<'_>] =
             &[("connection", &self.number), ("client", &name), ("version", &version)];
         log::info("initialized", fields);
-        describe(&self.config, &self.environment, self.fence.epoch())
+        self.environment.describe(self.config.max_message_bytes, self.fence.epoch())
     }
 
     /// Waits until nothing of it has an effect any more, however long that takes.

@@ -9,7 +9,7 @@ use crossbeam_channel::{Sender, bounded};
 
 use super::super::epochs::{Host, Settled};
 use super::*;
-use crate::environment::LocalOptions;
+use crate::environment::MachineOptions;
 use crate::transport::http::Access;
 use crate::transport::{Framing, SharedSocket};
 
@@ -58,7 +58,7 @@ fn a_fault_while_a_change_is_on_its_way_does_not_keep_newer_hosts_out_for_ever()
         let target = Box::new(SharedSocket(Arc::new(near)));
         let (outbox, _writer) =
             Outbox::start(target, Framing::WebSocketServer, || {}, || false).unwrap();
-        let environment = Arc::new(LocalExecEnvironment::new(LocalOptions::default()).unwrap());
+        let environment = Arc::new(Machine::new(MachineOptions::default()).unwrap());
         drop(
             Session::new(&config, &environment, outbox, fence, Some(member))
                 .run(&mut Faulty(sender), &|| false),

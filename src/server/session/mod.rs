@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 
+use super::Config;
 use super::epochs::{Fence, Member};
 use super::files::Files;
 use super::live::Live;
 use super::net::Connections;
 use super::processes::Processes;
 use super::responder::InFlight;
-use super::{Config, describe};
-use crate::environment::LocalExecEnvironment;
+use crate::environment::Machine;
 use crate::error::{Error, ErrorKind};
 use crate::protocol::lifted::{self, Lifted};
 use crate::protocol::rpc::{self, Message};
@@ -48,7 +48,7 @@ pub(crate) struct Session {
     /// All has been done for its end that can be done at once.
     stopped: Cell<bool>,
     config: Arc<Config>,
-    environment: Arc<LocalExecEnvironment>,
+    environment: Arc<Machine>,
     outbox: Outbox,
     in_flight: InFlight,
     processes: Processes,
@@ -61,7 +61,7 @@ impl Session {
     /// Of a connection that is behind `fence`, and has its epoch already if it is a `member`.
     pub(crate) fn new(
         config: &Arc<Config>,
-        environment: &Arc<LocalExecEnvironment>,
+        environment: &Arc<Machine>,
         outbox: Outbox,
         fence: Arc<Fence>,
         member: Option<Member>,

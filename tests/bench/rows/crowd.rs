@@ -4,7 +4,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ta_exec::client::{ExecClient, RemoteProcess};
+use ta_exec::client::{ExecClient, Process};
 
 use crate::Outcome;
 use crate::arena::Arena;
@@ -97,7 +97,7 @@ impl Sleeps<'_> {
         look: impl FnOnce() -> Outcome<f64>,
     ) -> Outcome<(f64, f64)> {
         let start = Instant::now();
-        let processes: Vec<RemoteProcess> =
+        let processes: Vec<Process> =
             by_callers(|| Ok(client.spawn(&commands::program("sleep", &[self.seconds]))?))?;
         let time = start.elapsed();
         let resident = look()?;

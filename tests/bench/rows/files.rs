@@ -29,10 +29,14 @@ const SIZES: [(usize, usize, f64, f64); 3] =
     [(64 * KIB, 400, 500e6, 140e6), (MIB, 50, 730e6, 370e6), (32 * MIB, 4, 180e6, 168e6)];
 
 /// A directory of the benchmark's own, on the disk that the build is on.
-struct Directory(PathBuf);
+pub(super) struct Directory(PathBuf);
 
 impl Directory {
-    fn new(arena: &Arena) -> Outcome<Self> {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn new(arena: &Arena) -> Outcome<Self> {
         let path = arena.directory.join(format!("files-{}", std::process::id()));
         fs::create_dir_all(&path)?;
         Ok(Self(path))
@@ -50,7 +54,7 @@ fn wire(path: &Path) -> Outcome<WirePath> {
 }
 
 /// Bytes that are not all the same, nor the same as the last ones.
-fn content(size: usize, seed: usize) -> Vec<u8> {
+pub(super) fn content(size: usize, seed: usize) -> Vec<u8> {
     (0..size).map(|place| (place ^ (place >> 8) ^ seed).to_le_bytes()[0]).collect()
 }
 

@@ -4,9 +4,10 @@
 //! nothing to it: two connections and one thread that copies between them. Ours has three on its
 //! way, one of them in base64; a machine with two processors has no more than these for all.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU16;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -21,7 +22,7 @@ use crate::contest::{Contender, Measured, take_turns};
 use crate::figures::{Samples, Unit, float, per_second};
 use crate::procfs;
 use crate::report::{Bound, Row};
-use crate::server::{DEADLINE, Server};
+use crate::server::{DEADLINE, Process, Server};
 
 const ROUNDS: usize = 5;
 /// What everybody else reads and writes at a time.
@@ -29,6 +30,8 @@ const PART: usize = 64 * 1024;
 /// What the forward itself reads at a time: several chunks go out together then.
 const FORWARD_PART: usize = 4 * PART;
 const LEAST: f64 = 0.40;
+/// What the command keeps of the library's rate.
+const LEAST_OF_LIBRARY: f64 = 0.80;
 const MOST_EXEC: f64 = 5e-3;
 
 #[derive(Clone, Copy)]
@@ -50,15 +53,20 @@ pub(super) fn forward(arena: &Arena) -> Outcome<Vec<Row>> {
             Contender::new("bare: one connection", || direct(way, size)),
             Contender::new("bare: two connections and a relay", || relayed(way, size)),
             Contender::new("ta, ExecClient", || forwarded(&client, way, size)),
+            Contender::new("ta forward", || by_command(arena, &server, way, size)),
         ];
         let all = take_turns(contenders, rounds)?;
         let busy = procfs::processor_time(server.pid())? - busy;
-        let gib = float(size) * f64::from(u32::try_from(rounds + 1)?) / float(1 << 30);
+        let gib = float(size) * f64::from(u32::try_from(2 * (rounds + 1))?) / float(1 << 30);
         let title = format!("{name} of {size} bytes through a forwarded connection");
         rows.push(
-            Row::beside_floor(title, Unit::Rate, all).bound(2, Bound::PartOfFloor(LEAST)).note(
-                format!("the server spent {} of processor time a GiB", Unit::Time.show(busy / gib)),
-            ),
+            Row::beside_floor(title, Unit::Rate, all)
+                .bound(2, Bound::PartOfFloor(LEAST))
+                .bound(3, Bound::PartOf(2, LEAST_OF_LIBRARY))
+                .note(format!(
+                    "the server spent {} of processor time a GiB",
+                    Unit::Time.show(busy / gib)
+                )),
         );
         rows.push(
             Row::alone(
@@ -238,6 +246,30 @@ fn forwarded(client: &ExecClient, way: Way, size: u64) -> Outcome<Vec<f64>> {
     let rate = timed(way, near, far, size)?;
     forward.thread.join().map_err(|_| "the forward has panicked")??;
     Ok(rate)
+}
+
+/// The same by the program that people run.
+fn by_command(arena: &Arena, server: &Server, way: Way, size: u64) -> Outcome<Vec<f64>> {
+    let target = TcpListener::bind(("127.0.0.1", 0))?;
+    let mut command = Command::new(&arena.binary);
+    command.args(["forward", &format!("0:127.0.0.1:{}", target.local_addr()?.port())]);
+    command.env("TA_EXEC_URL", server.url()).env("TA_EXEC_TOKEN", server.token());
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut process = Process(command.spawn()?);
+    let mut stderr = BufReader::new(process.0.stderr.take().ok_or("no stderr")?);
+    let mut line = String::new();
+    stderr.read_line(&mut line)?;
+    let address = line.split(' ').nth(2).ok_or_else(|| format!("no address: {line:?}"))?;
+    let near = TcpStream::connect(address)?;
+    let (far, _) = target.accept()?;
+    prepare(&near)?;
+    prepare(&far)?;
+    let silent = match way {
+        Way::Down => &near,
+        Way::Up => &far,
+    };
+    silent.shutdown(Shutdown::Write)?;
+    timed(way, near, far, size)
 }
 
 /// Runs one command after the other for as long as a transfer takes.

@@ -1,5 +1,6 @@
 //! What is measured.
 
+mod cp;
 mod crowd;
 mod files;
 mod forward;
@@ -31,6 +32,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("files", files::files),
     ("sync", files::sync),
     ("carry", files::carry),
+    ("cp", cp::cp),
     ("list", files::list),
     ("ping", round_trip::ping),
     ("throughput", throughput::throughput),

@@ -133,7 +133,6 @@ fn a_command_line_that_is_wrong_says_what_is_right() {
     for (args, says) in wrong {
         run(&server, args).assert_failed(125, says);
     }
-    finish(ta_alone(["true"])).assert_failed(125, "TA_EXEC_URL");
     let latin1 = std::ffi::OsStr::from_bytes(b"caf\xe9");
     finish(ta(&server, ["echo".as_ref(), latin1])).assert_failed(125, "UTF-8");
 }

@@ -3,6 +3,7 @@
 mod codes;
 mod failures;
 mod hostile;
+mod places;
 mod pty;
 mod signals;
 mod streams;
@@ -38,7 +39,7 @@ fn ta_alone<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
-fn url(server: &Server) -> String {
+pub(crate) fn url(server: &Server) -> String {
     format!("ws://{}/exec", server.address)
 }
 
@@ -59,15 +60,15 @@ fn both_ways(server: &Server, options: &[&str], line: &str, check: impl Fn(&Done
 
 /// How it ended, and all it wrote.
 #[derive(Debug)]
-struct Done {
+pub(crate) struct Done {
     /// As a shell shows it.
-    code: i32,
+    pub(crate) code: i32,
     stdout: Vec<u8>,
-    stderr: String,
+    pub(crate) stderr: String,
 }
 
 impl Done {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
@@ -79,13 +80,13 @@ impl Done {
 
     /// `ta` itself has failed: nothing on stdout, one line on stderr, which says this.
     #[track_caller]
-    fn assert_failed(&self, code: i32, says: &str) {
+    pub(crate) fn assert_failed(&self, code: i32, says: &str) {
         assert_eq!((self.code, self.stdout.len()), (code, 0), "{self:?}");
         self.assert_one_line(says);
     }
 
     #[track_caller]
-    fn assert_one_line(&self, says: &str) {
+    pub(crate) fn assert_one_line(&self, says: &str) {
         let lines: Vec<_> = self.stderr.lines().collect();
         assert!(lines.len() == 1 && self.stderr.ends_with('\n'), "not one line: {self:?}");
         assert!(lines[0].starts_with("ta: ") && lines[0].contains(says), "not {says:?}: {self:?}");
@@ -98,16 +99,16 @@ fn code_of(status: ExitStatus) -> i32 {
 }
 
 /// A `ta run` under way. Dropped, it is killed and reaped.
-struct Running {
+pub(crate) struct Running {
     child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: Followed,
-    stderr: Followed,
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stdout: Followed,
+    pub(crate) stderr: Followed,
 }
 
 impl Running {
     /// Starts it with both outputs followed.
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = Followed::new(child.stdout.take().unwrap());
         let stderr = Followed::new(child.stderr.take().unwrap());
@@ -130,11 +131,11 @@ impl Running {
         (running, stdout)
     }
 
-    fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: i32) {
         sys::signal(self.pid(), signal).unwrap();
     }
 
@@ -144,16 +145,16 @@ impl Running {
     }
 
     /// Writes to its stdin, which must have been piped.
-    fn write(&mut self, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    fn is_running(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
     #[track_caller]
-    fn wait(&mut self) -> i32 {
+    pub(crate) fn wait(&mut self) -> i32 {
         let mut status = None;
         let ended = holds_within(DEADLINE, || {
             status = self.child.try_wait().unwrap();
@@ -164,7 +165,7 @@ impl Running {
     }
 
     #[track_caller]
-    fn finish(mut self) -> Done {
+    pub(crate) fn finish(mut self) -> Done {
         let code = self.wait();
         let (stdout, stderr) = (self.stdout.to_end(), self.stderr.to_end());
         Done { code, stdout, stderr: String::from_utf8(stderr).unwrap() }
@@ -180,7 +181,7 @@ impl Drop for Running {
 
 /// What comes out of a stream, read by a thread of its own as it comes.
 #[derive(Clone, Default)]
-struct Followed(Arc<(Mutex<State>, Condvar)>);
+pub(crate) struct Followed(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
 struct State {
@@ -211,23 +212,23 @@ impl Followed {
         Self::new(std::io::empty())
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.0.0.lock().unwrap().bytes.clone()
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()
     }
 
     #[track_caller]
-    fn wait_for(&self, text: &str) {
+    pub(crate) fn wait_for(&self, text: &str) {
         let holds =
             |state: &State| state.bytes.windows(text.len()).any(|window| window == text.as_bytes());
         assert!(self.wait(holds), "no {text:?} came, but {:?}", self.text());
     }
 
     #[track_caller]
-    fn to_end(&self) -> Vec<u8> {
+    pub(crate) fn to_end(&self) -> Vec<u8> {
         assert!(self.wait(|state| state.ended), "no end came, but {:?}", self.text());
         self.bytes()
     }

@@ -8,6 +8,7 @@ mod log;
 pub(crate) mod params;
 mod peer;
 pub(crate) mod procfs;
+pub(crate) mod proxy;
 pub(crate) mod server;
 pub(crate) mod sys;
 mod wire;
@@ -89,6 +90,44 @@ pub(crate) fn best_of_three(limit: Duration, what: &str, mut run: impl FnMut() -
         }
     }
     panic!("{what}: took {seen:?}, at most {limit:?} allowed");
+}
+
+/// Runs a test in a process of its own, with these variables, where what it counts is nobody else's:
+/// true in that process, whose body is to follow; false in this one, when that has passed.
+#[track_caller]
+pub(crate) fn alone(test: &str, variables: &[(&str, &str)]) -> bool {
+    const MARK: &str = "TA_IT_ALONE";
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(MARK, "1");
+    let done = command.envs(variables.iter().copied()).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let passed = done.status.success() && stdout.contains("1 passed");
+    assert!(passed, "alone: {}\n{stdout}\n{stderr}", describe(done.status));
+    false
+}
+
+/// `ta` with these arguments, told nothing by its environment, stdin empty.
+pub(crate) fn ta(args: &[&str]) -> std::process::Command {
+    let mut command = std::process::Command::new(binary());
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"TA_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(args).stdin(std::process::Stdio::null());
+    command
+}
+
+/// The same, told of a server.
+pub(crate) fn ta_to(server: &Server, args: &[&str]) -> std::process::Command {
+    let mut command = ta(args);
+    command.env("TA_EXEC_URL", format!("ws://{}/exec", server.address));
+    command.env("TA_EXEC_TOKEN", TOKEN);
+    command
 }
 
 /// True (and says so) where the machine lacks a program; on CI its absence is a failure.

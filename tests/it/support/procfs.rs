@@ -199,8 +199,17 @@ fn entries(path: &str) -> usize {
 
 /// Resident memory in KiB.
 pub(crate) fn resident_kib(pid: u32) -> u64 {
+    status_kib(pid, "VmRSS:")
+}
+
+/// The most resident memory that a process has ever had, in KiB.
+pub(crate) fn highest_kib(pid: u32) -> u64 {
+    status_kib(pid, "VmHWM:")
+}
+
+fn status_kib(pid: u32, name: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("the server runs");
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect(name);
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 

@@ -17,6 +17,7 @@ pub(crate) const TOKEN: &str = "correct-horse-battery-staple";
 pub(crate) struct Setup {
     launcher: Vec<String>,
     host: String,
+    port: u16,
     args: Vec<String>,
     token: Option<String>,
     token_in_file: bool,
@@ -30,6 +31,7 @@ impl Setup {
         Self {
             launcher: Vec::new(),
             host: "127.0.0.1".into(),
+            port: 0,
             args: Vec::new(),
             token: Some(TOKEN.into()),
             token_in_file: false,
@@ -46,6 +48,11 @@ impl Setup {
 
     pub(crate) fn host(mut self, host: &str) -> Self {
         self.host = host.into();
+        self
+    }
+
+    pub(crate) fn port(mut self, port: u16) -> Self {
+        self.port = port;
         self
     }
 
@@ -90,9 +97,10 @@ impl Setup {
         self
     }
 
-    /// Starts it on a free port and waits until it says where it listens.
+    /// Starts it, on a free port if no other was said, and waits until it says where it listens.
     pub(crate) fn listen(self) -> Server {
-        let mut command = self.command(&["--host", &self.host, "--port", "0"]);
+        let port = self.port.to_string();
+        let mut command = self.command(&["--host", &self.host, "--port", &port]);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let log = Log::follow(child.stderr.take().unwrap());
         let line = log.first_line(DEADLINE);

@@ -1,4 +1,4 @@
-//! The processes, or the TCP connections, of one connection.
+//! The processes, or the TCP connections, of one owner: a connection, an environment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -14,18 +14,18 @@ use crate::sys::fd::Supply;
 use crate::sys::signal;
 
 /// What is registered, and how many of it there may be.
-pub(super) struct Kind {
-    pub(super) most: usize,
+pub(crate) struct Kind {
+    pub(crate) most: usize,
     /// For messages: `process`.
-    pub(super) one: &'static str,
+    pub(crate) one: &'static str,
     /// `processes`
-    pub(super) many: &'static str,
+    pub(crate) many: &'static str,
     /// Where the limit comes from, if it can be set.
-    pub(super) option: &'static str,
+    pub(crate) option: &'static str,
 }
 
 /// All that a connection has started and that is not gone.
-pub(super) struct Registry<O> {
+pub(crate) struct Registry<O> {
     kind: Kind,
     state: Mutex<State<O>>,
     changed: Condvar,
@@ -51,14 +51,14 @@ struct Entry<O> {
 /// A place in the registry. It is given up in two steps: the id when what has it is over, the
 /// rest when nothing of it is left (of a process: nothing holds its output any more). Dropped, it
 /// gives up both.
-pub(super) struct Place<O> {
+pub(crate) struct Place<O> {
     registry: Arc<Registry<O>>,
     number: u64,
     id: Option<Box<str>>,
 }
 
 impl<O: Order> Registry<O> {
-    pub(super) fn new(kind: Kind) -> Arc<Self> {
+    pub(crate) fn new(kind: Kind) -> Arc<Self> {
         let state = State {
             entries: HashMap::new(),
             live: HashMap::new(),
@@ -73,7 +73,7 @@ impl<O: Order> Registry<O> {
     ///
     /// # Errors
     /// The id is in use, the limit is reached, or descriptors have nearly run out.
-    pub(super) fn reserve(self: &Arc<Self>, id: &impl AsRef<str>) -> Result<Place<O>> {
+    pub(crate) fn reserve(self: &Arc<Self>, id: &impl AsRef<str>) -> Result<Place<O>> {
         let id = id.as_ref();
         let Kind { most, one, many, option } = self.kind;
         let mut state = lock(&self.state);
@@ -98,14 +98,14 @@ impl<O: Order> Registry<O> {
     }
 
     /// Enters what was started at its place. (It may be gone already.)
-    pub(super) fn enter(&self, number: u64, mailbox: &Arc<Mailbox<O>>) {
+    pub(crate) fn enter(&self, number: u64, mailbox: &Arc<Mailbox<O>>) {
         if let Some(entry) = lock(&self.state).entries.get_mut(&number) {
             entry.mailbox = Some(Arc::clone(mailbox));
         }
     }
 
     /// The live one of that id.
-    pub(super) fn find(&self, id: &impl AsRef<str>) -> Option<Arc<Mailbox<O>>> {
+    pub(crate) fn find(&self, id: &impl AsRef<str>) -> Option<Arc<Mailbox<O>>> {
         let state = lock(&self.state);
         let number = state.live.get(id.as_ref())?;
         state.entries.get(number)?.mailbox.clone()
@@ -114,7 +114,7 @@ impl<O: Order> Registry<O> {
     /// Tells everything that it has ended. Answers the groups that are to be killed: those of the
     /// processes that run, and what others have left. (What is being started at this moment kills
     /// itself; see [`Place::started`].)
-    pub(super) fn begin_end(&self) -> Vec<Arc<Group>> {
+    pub(crate) fn begin_end(&self) -> Vec<Arc<Group>> {
         let mut state = lock(&self.state);
         state.ended = true;
         let mailboxes: Vec<_> =
@@ -128,7 +128,7 @@ impl<O: Order> Registry<O> {
 
     /// Waits until everything is gone, or `timeout` has passed. Answers how many were not gone by
     /// then (which nothing but a thread stuck in the kernel can cause).
-    pub(super) fn wait_gone(&self, timeout: Duration) -> usize {
+    pub(crate) fn wait_gone(&self, timeout: Duration) -> usize {
         let deadline = Instant::now() + timeout;
         let mut state = lock(&self.state);
         while !state.entries.is_empty() {
@@ -146,14 +146,14 @@ impl<O: Order> Registry<O> {
 
 impl<O> Place<O> {
     /// Its number in the registry.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// Gives it up, id and all, at the very moment when `told` answers true: whoever looks for the
     /// id finds it before that and not after, and whoever hears of the end can use it again. `told`
     /// must not wait.
-    pub(super) fn give_up_when(mut self, told: impl FnOnce() -> bool) -> Result<(), Self> {
+    pub(crate) fn give_up_when(mut self, told: impl FnOnce() -> bool) -> Result<(), Self> {
         let registry = Arc::clone(&self.registry);
         let mut state = lock(&registry.state);
         if !told() {
@@ -170,7 +170,7 @@ impl<O> Place<O> {
     }
 
     /// What has it is over: its id is free.
-    pub(super) fn release_id(&mut self) {
+    pub(crate) fn release_id(&mut self) {
         if let Some(id) = self.id.take() {
             lock(&self.registry.state).live.remove(&id);
         }
@@ -180,7 +180,7 @@ impl<O> Place<O> {
 impl Place<process::Order> {
     /// The process runs. If the connection has ended meanwhile, whoever ends it did not know the
     /// group yet: it is killed here.
-    pub(super) fn started(&self, group: &Arc<Group>) {
+    pub(crate) fn started(&self, group: &Arc<Group>) {
         let mut state = lock(&self.registry.state);
         if let Some(entry) = state.entries.get_mut(&self.number) {
             entry.group = Some(Arc::clone(group));
@@ -194,7 +194,7 @@ impl Place<process::Order> {
 
     /// Nothing holds the process's output any more. What remains of its group is kept to be ended
     /// with the connection.
-    pub(super) fn leave(self, remaining: Option<Arc<Group>>) {
+    pub(crate) fn leave(self, remaining: Option<Arc<Group>>) {
         let Some(group) = remaining else { return };
         let mut state = lock(&self.registry.state);
         if state.ended {

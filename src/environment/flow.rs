@@ -4,24 +4,24 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::Instant;
 
-use super::Answer;
+use super::process::Answer;
 use crate::error::Result;
 use crate::protocol::{Empty, MAX_CHUNK};
 
 /// Bytes that have been taken and not yet acknowledged.
-pub(super) struct Debt {
+pub(crate) struct Debt {
     window: Option<NonZeroU64>,
     owed: u64,
 }
 
 impl Debt {
-    pub(super) fn new(window: Option<NonZeroU64>) -> Self {
+    pub(crate) fn new(window: Option<NonZeroU64>) -> Self {
         Self { window, owed: 0 }
     }
 
     /// So many have been taken. Answers how many are to be acknowledged now: none until a quarter
     /// of the window is owed.
-    pub(super) fn add(&mut self, count: usize) -> Option<u64> {
+    pub(crate) fn add(&mut self, count: usize) -> Option<u64> {
         let window = self.window?;
         self.owed += count as u64;
         let due = self.owed >= window.get().div_ceil(4);
@@ -31,7 +31,7 @@ impl Debt {
 
 /// Writes that go out one after the other without a round trip in between.
 #[derive(Default)]
-pub(super) struct Pipeline {
+pub(crate) struct Pipeline {
     /// Writes without an answer, the oldest first.
     in_flight: VecDeque<Answer<Empty>>,
 }
@@ -42,7 +42,7 @@ impl Pipeline {
     const IN_FLIGHT: usize = 16;
 
     /// Sends bytes, one call a chunk, each begun by `begin`. Waits while too many are under way.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         bytes: &[u8],
         begin: impl Fn(&[u8]) -> Result<Answer<Empty>>,
@@ -50,8 +50,20 @@ impl Pipeline {
         bytes.chunks(MAX_CHUNK).try_for_each(|chunk| self.push(|| begin(chunk)))
     }
 
+    /// Takes in the answers that have come.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        let now = Instant::now();
+        while let Some(oldest) = self.in_flight.front() {
+            if oldest.wait_until(now)?.is_none() {
+                break;
+            }
+            self.in_flight.pop_front();
+        }
+        Ok(())
+    }
+
     /// Sends one more and waits until all have been made.
-    pub(super) fn finish(&mut self, begin: impl FnOnce() -> Result<Answer<Empty>>) -> Result<()> {
+    pub(crate) fn finish(&mut self, begin: impl FnOnce() -> Result<Answer<Empty>>) -> Result<()> {
         self.push(begin)?;
         self.in_flight.drain(..).try_for_each(|answer| answer.wait().map(|Empty {}| ()))
     }
@@ -64,13 +76,7 @@ impl Pipeline {
             // each would wake a thread for each, at both ends.
             middle.wait()?;
         }
-        let now = Instant::now();
-        while let Some(oldest) = self.in_flight.front() {
-            if oldest.wait_until(now)?.is_none() {
-                break;
-            }
-            self.in_flight.pop_front();
-        }
+        self.settle()?;
         self.in_flight.push_back(begin()?);
         Ok(())
     }

@@ -1,0 +1,307 @@
+//! What `ta fs` and `ta cp` share: which environment, how they fail, and files of any size in parts.
+
+mod interrupt;
+mod parts;
+mod store;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+pub(super) use interrupt::{Temporaries, run};
+pub(super) use parts::Parts;
+pub(super) use store::{Store, Wanted, set_mode};
+
+use super::arguments::{self, USAGE, say_error};
+use super::place::{Place, Variables};
+use super::{FAILED, sentence};
+use crate::buffers;
+use crate::environment::ExecEnvironment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::{FileType, Mode, StatParams, StatResult, WirePath};
+use crate::sys::poll::{Interest, wait_for};
+use crate::sys::{self, signal};
+
+/// An operation has failed: there is no such file, the disk is full.
+const NOT_DONE: u8 = 1;
+
+/// An environment, for the threads of one command.
+pub(super) type Shared = Arc<dyn ExecEnvironment>;
+
+/// A command with the options that say which environment is meant, and the exit codes of all that
+/// work on files.
+macro_rules! command {
+    ($(#[$about:meta])* struct $name:ident {
+        $($(#[$how:meta])* $field:ident: $kind:ident $(<$of:ident>)?,)*
+    }) => {
+        #[derive(argh::FromArgs, argh::ArgsInfo)]
+        #[argh(
+            subcommand,
+            help_triggers("-h", "--help"),
+            error_code(1, "it could not be done; one line on stderr names the path and the reason"),
+            error_code(2, "the command line is wrong"),
+            error_code(125, "the environment cannot be reached, or was lost on the way")
+        )]
+        $(#[$about])*
+        pub(in crate::cli) struct $name {
+            $($(#[$how])* $field: $kind $(<$of>)?,)*
+            /// the server, ws://HOST:PORT/exec (from TA_EXEC_URL; without one, this machine)
+            #[argh(option)]
+            exec: Option<String>,
+            /// reach the environment by a command that speaks the protocol on stdin and stdout,
+            /// such as 'docker exec -i NAME /ta exec-server --stdio'
+            #[argh(option)]
+            via: Option<String>,
+            /// be a host of this epoch, which fences those of smaller ones (without one, nobody is
+            /// fenced)
+            #[argh(option)]
+            epoch: Option<u64>,
+            /// file that holds the token (else TA_EXEC_TOKEN, or the URL's ?token=)
+            #[argh(option)]
+            token_file: Option<String>,
+        }
+
+        impl $name {
+            /// Which environment is meant.
+            fn target(&mut self) -> $crate::cli::files::Target {
+                $crate::cli::files::Target {
+                    exec: self.exec.take(),
+                    via: self.via.take(),
+                    epoch: self.epoch,
+                    token_file: self.token_file.take(),
+                }
+            }
+        }
+    };
+}
+pub(super) use command;
+
+/// Which environment a command's options mean.
+pub(super) struct Target {
+    pub(super) exec: Option<String>,
+    pub(super) via: Option<String>,
+    pub(super) epoch: Option<u64>,
+    pub(super) token_file: Option<String>,
+}
+
+impl Target {
+    /// The place, to be reached later. It is called before the first thread is started.
+    pub(super) fn place(self) -> Result<Reachable, Failure> {
+        let variables = Variables::take();
+        for (option, value) in [("--exec", &self.exec), ("--via", &self.via)] {
+            if value.as_deref().is_some_and(|value| !arguments::is_text(value)) {
+                return Err(Failure::usage(format!("{option} is not UTF-8")));
+            }
+        }
+        let file = self.token_file.as_deref().map(arguments::path);
+        let place = Place::new(self.exec, self.via.as_deref(), file.as_deref(), variables);
+        let place = place.map_err(|error| Failure::usage(error.message()))?;
+        Ok(Reachable { place, epoch: self.epoch })
+    }
+
+    /// The environment.
+    pub(super) fn environment(self) -> Result<Shared, Failure> {
+        self.place()?.environment()
+    }
+}
+
+/// An environment that can be reached.
+pub(super) struct Reachable {
+    place: Place,
+    epoch: Option<u64>,
+}
+
+impl Reachable {
+    /// Whether it is this machine, with no server in between.
+    pub(super) fn is_here(&self) -> bool {
+        matches!(self.place, Place::Here)
+    }
+
+    /// Reaches it, and asks what it is: one that does not answer that will do nothing for us.
+    pub(super) fn environment(self) -> Result<Shared, Failure> {
+        let environment = self.place.environment(self.epoch);
+        let reached = environment.and_then(|environment| environment.about().map(|_| environment));
+        reached.map(Arc::from).map_err(|error| Failure::new(FAILED, sentence(&error)))
+    }
+}
+
+/// Why a command has not done what it was to do.
+pub(super) struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// The command line is wrong.
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+
+    /// It could not be done.
+    pub(super) fn not_done(message: impl Into<String>) -> Self {
+        Self::new(NOT_DONE, message)
+    }
+
+    /// Whether there is no use in trying anything else.
+    pub(super) fn is_final(&self) -> bool {
+        self.code == FAILED
+    }
+
+    /// Says so, and answers the exit code.
+    pub(super) fn say(&self) -> u8 {
+        say_error(&self.message);
+        self.code
+    }
+}
+
+impl From<Error> for Failure {
+    /// What a file system answers is 1; all else has happened on the way there.
+    fn from(error: Error) -> Self {
+        let code = match error.kind() {
+            ErrorKind::Os(_)
+            | ErrorKind::NotAFile
+            | ErrorKind::TooLarge
+            | ErrorKind::InvalidParams
+            | ErrorKind::Conflict => NOT_DONE,
+            _ => FAILED,
+        };
+        Self::new(code, sentence(&error))
+    }
+}
+
+/// The exit code; what has failed is said.
+pub(super) fn exit(outcome: Result<(), Failure>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => ExitCode::from(failure.say()),
+    }
+}
+
+/// Does it for each path, whatever comes of the others; answers the last failure.
+pub(super) fn each(
+    paths: &[String],
+    mut act: impl FnMut(WirePath) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut last = None;
+    for path in paths {
+        if let Err(failure) = wire(arguments::path(path)).map_err(Failure::from).and_then(&mut act)
+        {
+            if let Some(before) = last.replace(failure) {
+                before.say();
+            }
+            if last.as_ref().is_some_and(Failure::is_final) {
+                break;
+            }
+        }
+    }
+    last.map_or(Ok(()), Err)
+}
+
+/// Writes to stdout. Nobody reads it any more: a quiet end, as of every other program.
+pub(super) fn print(mut bytes: &[u8]) -> Result<(), Failure> {
+    let stdout = io::stdout();
+    while !bytes.is_empty() {
+        let written = sys::fd::write(stdout.as_fd(), bytes);
+        match written.or_else(|error| when_ready(error, stdout.as_fd(), Interest::Write)) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => signal::die_of(signal::PIPE),
+            Err(error) => return Err(Error::io(&error, "cannot write to stdout").into()),
+        }
+    }
+    Ok(())
+}
+
+/// The next part of stdin, full but for the last one; `None` at its end.
+pub(super) fn read_stdin(part: usize) -> Result<Option<Vec<u8>>> {
+    let stdin = io::stdin();
+    let mut bytes = buffers::take_for(part);
+    while bytes.len() < part {
+        let left = part - bytes.len();
+        match sys::fd::read_into(stdin.as_fd(), &mut bytes, left) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => {
+                let waited = when_ready(error, stdin.as_fd(), Interest::Read);
+                waited.map_err(|error| Error::io(&error, "cannot read stdin"))?;
+            }
+        }
+    }
+    Ok((!bytes.is_empty()).then_some(bytes))
+}
+
+/// Whoever shares a stream with us may have made it one that does not wait.
+fn when_ready(error: io::Error, stream: BorrowedFd<'_>, interest: Interest) -> io::Result<usize> {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => wait_for(stream, interest, None).map(|_| 0),
+        io::ErrorKind::Interrupted => Ok(0),
+        _ => Err(error),
+    }
+}
+
+/// Prints one line of JSON.
+pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    print(&line)
+}
+
+/// A path for the protocol.
+pub(super) fn wire(path: impl Into<PathBuf>) -> Result<WirePath> {
+    WirePath::try_from(path.into()).map_err(Error::params)
+}
+
+/// A mode in octal, as chmod(1) takes it.
+pub(super) fn octal(text: &str) -> Result<Mode, String> {
+    let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o7777);
+    let mode = bits.and_then(|bits| Mode::try_from(bits).ok());
+    mode.ok_or_else(|| format!("{text:?} is no mode: it has up to four octal digits, as in 644"))
+}
+
+/// What stands at a path; `None` where that is nothing.
+pub(super) fn look(environment: &dyn ExecEnvironment, path: &Path) -> Result<Option<StatResult>> {
+    found(environment.stat(&StatParams { path: wire(path)?, follow_symlinks: None }))
+}
+
+/// The same of a symbolic link itself.
+pub(super) fn look_at_link(
+    environment: &dyn ExecEnvironment,
+    path: &Path,
+) -> Result<Option<StatResult>> {
+    found(environment.stat(&StatParams { path: wire(path)?, follow_symlinks: Some(false) }))
+}
+
+fn found(stat: Result<StatResult>) -> Result<Option<StatResult>> {
+    match stat {
+        Ok(stat) => Ok(Some(stat)),
+        Err(error) if *error.kind() == ErrorKind::Os(sys::errno::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A kind of file, in words.
+pub(super) fn kind(file_type: FileType) -> &'static str {
+    match file_type {
+        FileType::File => "a file",
+        FileType::Directory => "a directory",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::CharDevice | FileType::BlockDevice => "a device",
+    }
+}
+
+/// The bytes of a file in one message to or from an environment.
+pub(super) fn part(environment: &dyn ExecEnvironment) -> Result<usize> {
+    /// Larger ones are not carried faster.
+    const MOST: usize = 1024 * 1024;
+    /// For all that is around them: a path may have 4 KiB, and six characters for each.
+    const AROUND: usize = 32 * 1024;
+    let longest = environment.about()?.max_message_bytes;
+    Ok((longest.saturating_sub(AROUND) / 4 * 3).clamp(4096, MOST))
+}
