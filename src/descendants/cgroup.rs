@@ -23,9 +23,9 @@ static HOME: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     // (Two servers in one group may have one number, each in its namespace.)
     let random = RandomState::new().build_hasher().finish();
     let home = own.join(format!("ta-{}-{random:016x}", std::process::id()));
-    let group = Group::make(&home).ok()?;
+    fs::create_dir(&home).ok()?;
     let can_be_killed = fs::exists(home.join("cgroup.kill")).unwrap_or(false);
-    drop(group);
+    let _ = fs::remove_dir(&home);
     can_be_killed.then_some(home)
 });
 
@@ -79,13 +79,23 @@ impl Group {
     }
 
     fn make(path: &Path) -> io::Result<Self> {
-        fs::create_dir_all(path)?;
+        // Twice, because the last of the other groups may just be taking the directory along.
+        fs::create_dir_all(path).or_else(|_| fs::create_dir_all(path))?;
         Ok(Self { path: path.to_owned() })
     }
 
     /// What a process is put into it by. (Keeping it open would cost each connection a descriptor.)
     pub(super) fn open(&self) -> Option<File> {
         File::open(&self.path).ok()
+    }
+
+    /// Removes it, if nothing is in it any more. The last one takes the directory of all along: a
+    /// program that runs a command itself has no guardian to do that.
+    pub(super) fn remove(&self) {
+        remove(&self.path);
+        if let Some(home) = HOME.as_ref() {
+            let _ = fs::remove_dir(home);
+        }
     }
 
     /// Kills everything in it. It takes no time; the processes are gone a little later.
@@ -96,7 +106,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        remove(&self.path);
+        self.remove();
     }
 }
 

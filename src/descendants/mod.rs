@@ -79,6 +79,10 @@ impl Scope {
         }
         let left = hunt::end(self.pattern, leaders, timeout);
         see_off(leaders, timeout.min(DYING));
+        if let Some(Some(cgroup)) = self.cgroup.get() {
+            // Now, because a thread may hold on to this for longer than the program lives.
+            cgroup.remove();
+        }
         left
     }
 }
