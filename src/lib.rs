@@ -17,6 +17,7 @@
 //! the connection's writer thread.
 
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
+#![cfg_attr(doctest, doc = include_str!("../docs/guide.md"))]
 
 mod buffers;
 pub mod cli;
