@@ -12,6 +12,7 @@ package() {
         stty | chroot) echo coreutils ;;
         chattr) echo e2fsprogs ;;
         systemd-socket-activate) echo systemd ;;
+        node) echo nodejs ;;
         ssh | ssh-keygen) echo openssh-client ;;
         sshd) echo openssh-server ;;
         *) echo "$1" ;;

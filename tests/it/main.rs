@@ -39,6 +39,7 @@ mod load;
 mod net;
 mod ping;
 mod process;
+mod real;
 mod run;
 mod stdio;
 mod support;

@@ -42,7 +42,7 @@ pub(crate) fn over_both_with(setup: impl Fn() -> Setup + Sync, body: impl Fn(&mu
     side_by_side("websocket", &websocket, "stdio", &stdio);
 }
 
-fn side_by_side(
+pub(crate) fn side_by_side(
     first_name: &str,
     first: &(dyn Fn() + Sync),
     second_name: &str,
