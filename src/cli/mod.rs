@@ -109,6 +109,11 @@ fn code(error: &Error) -> u8 {
     }
 }
 
+/// The error of a thread that has panicked.
+fn lost_thread() -> Error {
+    Error::new(ErrorKind::Internal, "ta has a bug: one of its threads has ended too early")
+}
+
 /// What to do, where the message alone does not tell.
 fn advice(error: &Error) -> Option<&'static str> {
     match (error.kind(), error.step()) {

@@ -3,12 +3,13 @@
 //! whatever it does. It comes beside the marks: a privileged command can move itself elsewhere.
 
 use std::fs::{self, File};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::sys::host;
 
 /// How long those who have been killed may take to leave their group.
 const DYING: Duration = Duration::from_millis(300);
@@ -21,7 +22,7 @@ static HOME: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let own = own_group(&mounts, &own)?;
     // Groups have been able to be killed since Linux 5.14; the topmost cannot be itself.
     // (Two servers in one group may have one number, each in its namespace.)
-    let random = RandomState::new().build_hasher().finish();
+    let random = host::random_number();
     let home = own.join(format!("ta-{}-{random:016x}", std::process::id()));
     fs::create_dir(&home).ok()?;
     let can_be_killed = fs::exists(home.join("cgroup.kill")).unwrap_or(false);

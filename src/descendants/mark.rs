@@ -7,7 +7,6 @@
 //! alone carries all three.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::sync::{LazyLock, Mutex};
 
@@ -36,7 +35,7 @@ enum Way {
 /// Chosen once, before the server has a child.
 static WAY: LazyLock<Option<Way>> = LazyLock::new(|| {
     let found = limit::of(0).ok()?;
-    let number = RandomState::new().build_hasher().finish();
+    let number = sys::host::random_number();
     let way = match found.hard {
         UNLIMITED => Way::Both(number >> (1 + CONNECTION_BITS)),
         hard @ HARD.. => Way::SoftOnly(number >> (u64::BITS - SERVER_BITS) | 1, hard),

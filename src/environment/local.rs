@@ -15,14 +15,13 @@ use crate::process::{self, Command, Ending, Family, Order, Sink, Terms};
 use crate::protocol::{
     Base64, CopyParams, Empty, ExecParams, InitializeResult, KillResult, MkdirParams, Mode,
     PathParams, ProcessId, PtySize, ReadFileParams, ReadFileResult, ReaddirResult, RealpathResult,
-    RemoveParams, RenameParams, SpawnParams, StatParams, StatResult, WirePath, WriteFileParams,
-    WriteFileResult,
+    RemoveParams, RenameParams, SignalName, SpawnParams, StatParams, StatResult, WirePath,
+    WriteFileParams, WriteFileResult,
 };
 use crate::registry::Place;
 use crate::sys::child::Group;
 use crate::sys::poll::Waker;
 use crate::sys::pty::Size;
-use crate::sys::signal;
 
 /// The most processes at a time, as an exec-server has it by default.
 const MOST: usize = 1024;
@@ -128,17 +127,7 @@ impl ExecEnvironment for LocalExecEnvironment {
 
     fn write_file(&self, params: &WriteFileParams) -> Result<WriteFileResult> {
         let path = self.path(&params.path)?;
-        let terms = fs::Terms {
-            mode: params.mode.map(Mode::bits),
-            create_parents: params.create_parents.unwrap_or(false),
-            if_version: params.if_version.clone(),
-            sync: params.sync.unwrap_or(false),
-        };
-        let content = &params.data_base64.0;
-        match params.append.unwrap_or(false) {
-            true => fs::append(&path, content, &terms),
-            false => fs::write(&path, content, &terms),
-        }
+        fs::write(&path, &params.data_base64.0, &fs::Terms::of(params))
     }
 
     fn stat(&self, params: &StatParams) -> Result<StatResult> {
@@ -221,8 +210,7 @@ impl Control for LocalControl {
     }
 
     fn kill(&self, signal: &str, grace: Option<Duration>) -> Result<Answer<KillResult>> {
-        let unknown = || Error::params(format!("signal: there is no signal {signal:?}"));
-        let signal = signal::by_name(signal).ok_or_else(unknown)?;
+        let signal = process::number_of(&SignalName::Name(signal.to_owned()))?;
         self.with(
             |running| KillResult { running },
             |family, reply| family.kill(&self.id, signal, grace, reply),

@@ -28,7 +28,7 @@ pub(crate) use remove::remove;
 pub(crate) use rename::rename;
 pub(crate) use staged::{Staged, abandon_staged};
 pub(crate) use stat::{devices, stat};
-pub(crate) use write::{Terms, append, write};
+pub(crate) use write::{Terms, write};
 
 use std::ffi::OsStr;
 use std::io;

@@ -17,7 +17,7 @@ use super::replace::{self, NewFile};
 use super::stat::Identity;
 use super::{Place, directory, in_place, staged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::WriteFileResult;
+use crate::protocol::{self, WriteFileParams, WriteFileResult};
 
 /// How often it is begun again because the file has come or gone meanwhile.
 pub(super) const MOST_ATTEMPTS: usize = 16;
@@ -27,6 +27,8 @@ const MISSING: &str = "it does not exist";
 /// What else is asked of a write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Terms {
+    /// The content comes after what is there.
+    pub(crate) append: bool,
     /// The mode of a file that is not there yet; 0666 less the umask without it.
     pub(crate) mode: Option<u32>,
     /// Missing directories above it are made.
@@ -35,6 +37,19 @@ pub(crate) struct Terms {
     pub(crate) if_version: Option<String>,
     /// File and directory are flushed to disk.
     pub(crate) sync: bool,
+}
+
+impl Terms {
+    /// What a request asks for.
+    pub(crate) fn of(params: &WriteFileParams) -> Self {
+        Self {
+            append: params.append.unwrap_or(false),
+            mode: params.mode.map(protocol::Mode::bits),
+            create_parents: params.create_parents.unwrap_or(false),
+            if_version: params.if_version.clone(),
+            sync: params.sync.unwrap_or(false),
+        }
+    }
 }
 
 /// Why a file is not written.
@@ -67,22 +82,17 @@ pub(super) struct Written {
     pub(super) atomic: bool,
 }
 
-/// Gives a file this content, whole or not at all where that is possible. Symbolic links are
-/// followed.
+/// Gives a file this content, whole or not at all where that is possible; or appends it, and where
+/// that fails the file has its old length. Symbolic links are followed, and a file that is not there
+/// is made.
 ///
 /// # Errors
 /// `Conflict`, `NotAFile`, and the errno of whatever failed.
 pub(crate) fn write(path: &Path, content: &[u8], terms: &Terms) -> Result<WriteFileResult> {
+    if terms.append {
+        return attempt(path, terms, "append to", |place| append_at(place, content, terms));
+    }
     attempt(path, terms, "write", |place| write_at(place, Content::Bytes(content), terms))
-}
-
-/// Appends to a file, which is made if it is not there. Symbolic links are followed. Where that
-/// fails the file has its old length.
-///
-/// # Errors
-/// Those of [`write`].
-pub(crate) fn append(path: &Path, bytes: &[u8], terms: &Terms) -> Result<WriteFileResult> {
-    attempt(path, terms, "append to", |place| append_at(place, bytes, terms))
 }
 
 fn attempt(

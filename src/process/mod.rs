@@ -14,7 +14,7 @@ mod worker;
 
 pub(crate) use command::{Command, Input};
 pub(crate) use family::Family;
-pub(crate) use order::{Mailbox, Order};
+pub(crate) use order::{Mailbox, Order, number_of};
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::mailbox::{self, Reply};
+use crate::protocol::SignalName;
 use crate::sys;
 use crate::sys::pty::Size;
 
@@ -36,6 +37,18 @@ impl mailbox::Order for Order {
     fn destination(id: &str) -> String {
         format!("the stdin of process {id:?}")
     }
+}
+
+/// The number of a signal.
+///
+/// # Errors
+/// There is none of that name or number.
+pub(crate) fn number_of(signal: &SignalName) -> Result<i32> {
+    let (number, shown) = match signal {
+        SignalName::Name(name) => (sys::signal::by_name(name), format!("{name:?}")),
+        SignalName::Number(number) => (sys::signal::by_number(*number), number.to_string()),
+    };
+    number.ok_or_else(|| Error::params(format!("signal: there is no signal {shown}")))
 }
 
 /// The answer to a write that nothing can read any more.

@@ -7,12 +7,12 @@ use super::responder::Responder;
 use super::session::{bytes_and_eof, reply_with};
 use super::sink::{Awaited, HostSink};
 use crate::environment::Machine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::log;
-use crate::process::{Command, Family, Terms};
+use crate::process::{Command, Family, Terms, number_of};
 use crate::protocol::{
-    AckParams, Empty, ExecParams, KillParams, KillResult, ProcessId, ResizeParams, SignalName,
-    SpawnParams, WriteParams,
+    AckParams, Empty, ExecParams, KillParams, KillResult, ProcessId, ResizeParams, SpawnParams,
+    WriteParams,
 };
 use crate::sys::pty::Size;
 use crate::sys::signal;
@@ -111,12 +111,4 @@ impl Processes {
         }
         stuck
     }
-}
-
-fn number_of(signal: &SignalName) -> Result<i32> {
-    let (number, shown) = match signal {
-        SignalName::Name(name) => (signal::by_name(name), format!("{name:?}")),
-        SignalName::Number(number) => (signal::by_number(*number), number.to_string()),
-    };
-    number.ok_or_else(|| Error::params(format!("signal: there is no signal {shown}")))
 }

@@ -1,6 +1,7 @@
 //! What is known of this machine and this process.
 
 use std::ffi::{CStr, OsStr, OsString};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -51,6 +52,11 @@ pub(crate) fn home() -> Option<OsString> {
     // SAFETY: not NULL, so it points to a passwd whose strings are NUL-terminated.
     let directory = unsafe { CStr::from_ptr((*entry).pw_dir) };
     Some(OsStr::from_bytes(directory.to_bytes()).to_owned())
+}
+
+/// A number that nobody can foresee: std seeds its hashers from the kernel.
+pub(crate) fn random_number() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// When this process started, in milliseconds since 1970; the same whenever it is asked. Where the

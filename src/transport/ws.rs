@@ -1,10 +1,11 @@
 //! WebSocket (RFC 6455): reading by tungstenite, frame headers by hand.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use crate::sys::host;
 
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tungstenite::{Error as WsError, Message, Utf8Bytes, WebSocket};
@@ -303,7 +304,7 @@ fn apply_mask(payload: &mut [u8], mask: [u8; 4]) {
 /// A mask that a peer cannot foresee. (Its purpose is that no web page can make a client send
 /// chosen bytes through a proxy; no page has a hand in these.)
 pub(super) fn new_mask() -> [u8; 4] {
-    let [a, b, c, d, ..] = RandomState::new().build_hasher().finish().to_ne_bytes();
+    let [a, b, c, d, ..] = host::random_number().to_ne_bytes();
     [a, b, c, d]
 }
 

@@ -10,8 +10,8 @@ use argh::{ArgsInfo, FromArgs};
 use crossbeam_channel::bounded;
 
 use super::end::End;
+use super::lost_thread;
 use super::place::{Place, Variables};
-use crate::error::{Error, ErrorKind};
 use crate::sys::signal::{self, Signals};
 use bridge::News;
 
@@ -76,8 +76,4 @@ fn end(place: Place, epoch: Option<u64>, signals: Signals) -> Result<End, End> {
     };
     let opened = opened.map_err(|_| End::Failed(lost_thread()))?.map_err(End::Failed)?;
     bridge::run(opened, &sender, &news)
-}
-
-fn lost_thread() -> Error {
-    Error::new(ErrorKind::Internal, "ta has a bug: one of its threads has ended too early")
 }

@@ -7,7 +7,6 @@
 //! its other names.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,6 +21,7 @@ use crate::protocol::{
     WriteFileParams, WriteFileResult,
 };
 use crate::sys;
+use crate::sys::host;
 
 /// Parts that are under way at once.
 const AHEAD: usize = 4;
@@ -189,7 +189,7 @@ impl Store {
     /// A name that nobody else has, beside it; where a file is there whose directory may not be
     /// written, among the temporary files of its machine: the content is copied onto it then.
     fn beside(&self, target: &Target) -> Result<PathBuf> {
-        let number = RandomState::new().build_hasher().finish();
+        let number = host::random_number();
         let name = format!(".ta-part-{number:016x}");
         let path = target.path.as_path();
         if target.standing.is_some() {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, at, bounded, never, select};
 
+use super::super::lost_thread;
 use super::streams::{self, Outcome, Outputs};
 use super::terminal::{self, Terminal};
 use super::{GRACE, Plan, Started};
@@ -133,11 +134,6 @@ fn connect(plan: Plan, news: &Receiver<News>) -> Result<Started, End> {
             }
         }
     }
-}
-
-/// The error of a thread that has panicked.
-fn lost_thread() -> Error {
-    Error::new(ErrorKind::Internal, "ta has a bug: one of its threads has ended too early")
 }
 
 /// Why the command is to end.

@@ -68,28 +68,20 @@ impl Files {
         });
     }
 
-    pub(super) fn write_file(&self, params: WriteFileParams, responder: Responder) {
+    pub(super) fn write_file(&self, mut params: WriteFileParams, responder: Responder) {
         let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
+        // What is as long as that is no version, and waits as this one.
+        if let Some(version) = params.if_version.as_mut().filter(|it| it.len() > LONGEST_VERSION) {
+            *version = "?".to_owned();
+        }
+        let terms = fs::Terms::of(&params);
         let content = params.data_base64.0;
-        let appends = params.append.unwrap_or(false);
-        let terms = fs::Terms {
-            mode: params.mode.map(Mode::bits),
-            create_parents: params.create_parents.unwrap_or(false),
-            // What is as long as that is no version, and waits as this one.
-            if_version: params
-                .if_version
-                .map(|version| if version.len() > LONGEST_VERSION { "?".into() } else { version }),
-            sync: params.sync.unwrap_or(false),
-        };
         if let Err(error) = self.queue.admit(content.len()) {
             return responder.send::<()>(&Err(error));
         }
         let bytes = content.len();
         self.enqueue(Kind::Change, vec![path.clone()], bytes, responder, move |_, responder| {
-            let written = match appends {
-                true => fs::append(&path, &content, &terms),
-                false => fs::write(&path, &content, &terms),
-            };
+            let written = fs::write(&path, &content, &terms);
             // Whoever has the answer may send as much again.
             buffers::give(content);
             responder.send(&written);

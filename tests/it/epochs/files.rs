@@ -233,24 +233,36 @@ fn a_write_that_is_stuck_before_it_has_a_place_is_not_waited_for_and_never_gets_
     if lacks_strace("a_write_that_is_stuck_before_it_has_a_place_is_not_waited_for") {
         return;
     }
-    let setup = injected(Setup::new(), "fsync", "delay_enter=3000000:when=1");
-    let server = setup.listen();
-    let dir = TempDir::new();
-    let file = dir.write("f", "old");
-    let mut old = server.connect_of(1);
-    let mut params = content(&file, "new");
-    params["sync"] = json!(true);
-    let id = old.request("fs/writeFile", &params);
-    await_held(server.pid());
+    let (server, dir, mut old, id) = stuck_before_a_place(Duration::from_secs(3));
     let since = Instant::now();
     server.connect_of(2).ping();
     let took = since.elapsed();
     assert!(took < Duration::from_secs(2), "it was waited for: {took:?}");
     assert_stale(&old.answer(&id).unwrap_err(), 1, 2);
+    assert_never_lands(&dir);
+}
+
+/// A server that takes so long to flush the content of a new file, which has no place yet, an old host
+/// that waits for it, and what it is to replace.
+fn stuck_before_a_place(time: Duration) -> (Server, TempDir, Peer, String) {
+    let what = format!("delay_enter={}:when=1", time.as_micros());
+    let server = injected(Setup::new(), "fsync", &what).listen();
+    let dir = TempDir::new();
+    let mut old = server.connect_of(1);
+    let mut params = content(&dir.write("f", "old"), "new");
+    params["sync"] = json!(true);
+    let id = old.request("fs/writeFile", &params);
+    await_held(server.pid());
+    (server, dir, old, id)
+}
+
+/// What is on its way is removed, and the file stays what it was.
+#[track_caller]
+fn assert_never_lands(dir: &TempDir) {
     let is_alone = || std::fs::read_dir(dir.path()).unwrap().count() == 1;
     assert!(!is_alone(), "it is on its way");
     eventually(DEADLINE, "what it has made is removed", is_alone);
-    assert_eq!(std::fs::read(&file).unwrap(), b"old");
+    assert_eq!(std::fs::read(dir.join("f")).unwrap(), b"old");
 }
 
 /// A server whose first rename takes so long, an old host that waits for it, and what it replaces.
@@ -311,22 +323,11 @@ fn a_write_of_a_host_that_has_gone_never_lands_after_the_first_answer() {
     if lacks_strace("a_write_of_a_host_that_has_gone_never_lands_after_the_first_answer") {
         return;
     }
-    let setup = injected(Setup::new(), "fsync", "delay_enter=7000000:when=1");
-    let server = setup.listen();
-    let dir = TempDir::new();
-    let file = dir.write("f", "old");
-    let mut old = server.connect_of(1);
-    let mut params = content(&file, "new");
-    params["sync"] = json!(true);
-    old.request("fs/writeFile", &params);
-    await_held(server.pid());
+    let (server, dir, mut old, _) = stuck_before_a_place(Duration::from_secs(7));
     old.hang_up();
     server.connect().pump(Duration::from_millis(4000));
     let since = Instant::now();
     server.connect_of(2).ping();
     assert!(since.elapsed() < Duration::from_millis(1500), "{:?}", since.elapsed());
-    let is_alone = || std::fs::read_dir(dir.path()).unwrap().count() == 1;
-    assert!(!is_alone(), "it is on its way");
-    eventually(DEADLINE, "what it has made is removed", is_alone);
-    assert_eq!(std::fs::read(&file).unwrap(), b"old");
+    assert_never_lands(&dir);
 }
