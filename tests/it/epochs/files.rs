@@ -60,7 +60,11 @@ fn of_writes_that_are_pipelined_none_lands_after_the_first_answer() {
     let server = Server::start();
     let dir = TempDir::new();
     let mut cut_short = 0;
-    for round in 0..12_u64 {
+    // On a busy machine it may take more rounds until one catches some of them on their way.
+    for round in 0..60_u64 {
+        if round >= 12 && cut_short > 0 {
+            break;
+        }
         let mut old = server.connect_of(2 * round + 1);
         let calls: Vec<_> = (0..120)
             .map(|n| {
@@ -69,7 +73,7 @@ fn of_writes_that_are_pipelined_none_lands_after_the_first_answer() {
             })
             .collect();
         let ids = send_all(&mut old, &calls);
-        old.pump(Duration::from_millis(round));
+        old.pump(Duration::from_millis(round % 12));
         take_over(&server, 2 * round + 2, dir.path());
         for id in &ids {
             // Those that had been done, and those whose frames were never taken, aside.
