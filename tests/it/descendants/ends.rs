@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use super::{Escaped, assert_no_zombies, await_all_gone, ways, with_and_without_groups};
-use crate::support::{DEADLINE, Peer, Server, Setup, Victim, base64, describe, over_both, sys};
+use crate::support::{
+    DEADLINE, Peer, Server, Setup, TempDir, Victim, base64, describe, over_both, sys,
+};
 
 /// How a connection ends whose server goes on.
 fn ended_by(end: impl Fn(&mut Peer)) {
@@ -100,11 +102,14 @@ fn what_processes_that_are_over_have_let_escape_ends_too() {
 
 #[test]
 fn the_jobs_of_an_interactive_shell_end_too() {
+    // nohup leaves its nohup.out where it is started.
+    let dir = TempDir::new();
     over_both(|peer| {
         let victim = Victim::new();
         let sleep = victim.command();
         let shell = peer.spawn(json!({
-            "command": "bash", "args": ["--norc", "-i"], "pty": {"cols": 80, "rows": 24}
+            "command": "bash", "args": ["--norc", "-i"], "pty": {"cols": 80, "rows": 24},
+            "cwd": dir.path()
         }));
         let lines = format!("{sleep} &\n(setsid {sleep} &)\nnohup {sleep} &\ndisown\n{sleep}\n");
         peer.ok("process/write", &json!({"processId": shell, "chunk": base64(lines)}));
