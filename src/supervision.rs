@@ -106,10 +106,10 @@ fn send(address: &OsStr, news: &[u8]) -> io::Result<()> {
         [b'@', name @ ..] => {
             use std::os::linux::net::SocketAddrExt as _;
             let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
-            socket.send_to_addr(news, &address)?;
+            sys::retry(|| socket.send_to_addr(news, &address))?;
         }
         [b'/', ..] => {
-            socket.send_to(news, address)?;
+            sys::retry(|| socket.send_to(news, address))?;
         }
         // (There are VSOCK addresses too, for a machine's own init.)
         _ => {}

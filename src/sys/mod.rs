@@ -33,7 +33,7 @@ fn check_size(result: libc::ssize_t) -> io::Result<usize> {
 }
 
 /// Repeats a call that a signal interrupted.
-fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -5,13 +5,12 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::sys::host;
-
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tungstenite::{Error as WsError, Message, Utf8Bytes, WebSocket};
 
 use super::outbox::HEADROOM;
 use super::{End, Event, FENCED, Outbox, Patience, Silence, Source, Verdict};
+use crate::sys::{self, host};
 
 /// What the server reads at a time. Idle connections keep this much each, so it is small.
 pub(crate) const SERVER_READ_BUFFER: usize = 16 * 1024;
@@ -86,7 +85,9 @@ impl Halves {
         let mut piece = [0; 4096];
         while self.head.len() < LONGEST && !self.head.windows(4).any(|four| four == b"\r\n\r\n") {
             self.mind_deadline()?;
-            match self.socket.as_ref().read(&mut piece)? {
+            // (The kernel does not take up a read with a timeout again, whatever has interrupted it: a
+            // stop and its end, or SIGCHLD for a child of another thread.)
+            match sys::retry(|| self.socket.as_ref().read(&mut piece))? {
                 0 => break,
                 count => self.head.extend_from_slice(&piece[..count]),
             }

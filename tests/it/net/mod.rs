@@ -62,6 +62,7 @@ fn await_hung_up(stream: &mut TcpStream) -> bool {
             Ok(0) => return false,
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return true,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => (),
             Err(error) => panic!("the connection is still open: {error}"),
         }
     }

@@ -86,6 +86,40 @@ fn a_third_interrupt_waits_for_nobody() {
     });
 }
 
+/// Each stop interrupts a read that has a timeout, which the kernel does not take up again. (What a
+/// host has is SIGCHLD for a child of another thread; it does the same.)
+#[test]
+fn a_client_that_is_stopped_and_continued_goes_on() {
+    let server = Server::start();
+    let serving = server.pid();
+    sys::signal(serving, libc::SIGSTOP).unwrap();
+    eventually(DEADLINE, "it has stopped", || procfs::state(serving) == "T");
+    let line = "echo ready; sleep 1; echo done";
+    let mut running = Running::start(ta(&server, ["-c", line]));
+    let pid = running.pid();
+    let has_socket = || {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
+        files
+            .filter_map(|file| std::fs::read_link(file.ok()?.path()).ok())
+            .any(|link| link.to_string_lossy().starts_with("socket:"))
+    };
+    eventually(DEADLINE, "it has made a socket", has_socket);
+    let stop_and_continue = || {
+        for _ in 0..20 {
+            sys::signal(pid, libc::SIGSTOP).unwrap();
+            eventually(DEADLINE, "it has stopped", || procfs::state(pid) == "T");
+            sys::signal(pid, libc::SIGCONT).unwrap();
+            eventually(DEADLINE, "it goes on", || procfs::state(pid) == "S");
+        }
+    };
+    stop_and_continue();
+    sys::signal(serving, libc::SIGCONT).unwrap();
+    running.await_stdout("ready");
+    stop_and_continue();
+    running.await_stdout("done");
+    assert_eq!(running.wait(), 0);
+}
+
 fn is_pending(pid: u32, signal: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));

@@ -1,6 +1,6 @@
 //! WebSocket frames by hand, for the ones a library would not send.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -61,6 +61,7 @@ impl Frames {
             match self.stream.read(&mut chunk) {
                 Ok(count @ 1..) => self.unread.extend_from_slice(&chunk[..count]),
                 Err(error) if super::wire::is_timeout(&error) => (),
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
                 Ok(_) | Err(_) => return None,
             }
         }

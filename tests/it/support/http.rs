@@ -109,6 +109,7 @@ pub(crate) fn upgrade(
         }
         match stream.read(&mut chunk) {
             Ok(count @ 1..) => bytes.extend_from_slice(&chunk[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => (),
             other => panic!("no answer to the upgrade: {other:?}, after {bytes:?}"),
         }
     };

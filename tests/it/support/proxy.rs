@@ -1,6 +1,6 @@
 //! What stands between a client and a server and makes trouble, at a byte of one's choice.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -194,6 +194,7 @@ impl Pump {
                     }
                 }
                 Err(error) if is_timeout(&error) => (),
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
                 Err(_) => break,
             }
         }
