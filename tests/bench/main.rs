@@ -19,6 +19,7 @@ mod raw;
 mod report;
 mod rows;
 mod server;
+mod ssh;
 
 use std::error::Error;
 use std::io::{self, Write};

@@ -15,6 +15,8 @@ use crate::figures::{Ratio, Unit};
 pub(crate) enum Bound {
     /// At most so many times the floor.
     TimesFloor(f64),
+    /// At most that much more than the floor.
+    AboveFloor(f64),
     /// At least that part of the floor.
     PartOfFloor(f64),
     /// At least that part of the entry at that place.
@@ -61,6 +63,11 @@ impl Row {
         Self { failure: Some(failure), ..Self::alone(title, Unit::Count, Vec::new()) }
     }
 
+    /// A row for which something is missing on this machine. It is no failure.
+    pub(crate) fn left_out(title: &str, why: &str) -> Self {
+        Self::alone(title, Unit::Count, Vec::new()).note(format!("LEFT OUT: {why}"))
+    }
+
     /// States what must hold of the entry at `place`.
     pub(crate) fn bound(mut self, place: usize, bound: Bound) -> Self {
         if let Some(entry) = self.entries.get_mut(place) {
@@ -89,12 +96,19 @@ impl Row {
         Some(self.entries.get(place)?.measured.samples.ratio_to(&floor.measured.samples))
     }
 
+    /// How much more the entry at `place` is than the floor.
+    fn above(&self, place: usize) -> Option<f64> {
+        let floor = self.entries.first().filter(|_| self.has_floor)?;
+        Some(self.entries.get(place)?.measured.samples.median() - floor.measured.samples.median())
+    }
+
     /// Whether the bound of the entry at `place` holds; `None` where it has none.
     fn holds(&self, place: usize) -> Option<bool> {
         let entry = self.entries.get(place)?;
         let ratio = self.ratio(place).map_or(f64::NAN, |ratio| ratio.of_medians);
         entry.bound.map(|bound| match bound {
             Bound::TimesFloor(most) => ratio <= most,
+            Bound::AboveFloor(most) => self.above(place).is_some_and(|above| above <= most),
             Bound::PartOfFloor(least) => ratio >= least,
             Bound::PartOf(other, least) => {
                 self.ratio_to(other, place).is_some_and(|ratio| ratio.of_medians >= least)
@@ -123,6 +137,11 @@ impl Row {
             .map(|ratio| format!("{:.2} ({:.2} – {:.2})", ratio.of_medians, ratio.low, ratio.high));
         let bound = entry.bound.map(|bound| match bound {
             Bound::TimesFloor(most) => format!("at most {most} × floor"),
+            Bound::AboveFloor(most) => {
+                let above = self.above(place).unwrap_or(f64::NAN);
+                let sign = if above < 0.0 { "-" } else { "+" };
+                format!("at most {} above: {sign}{}", show(most), show(above.abs()))
+            }
             Bound::PartOfFloor(least) => format!("at least {least} × floor"),
             Bound::PartOf(other, least) => {
                 let ratio = self.ratio_to(other, place).map_or(f64::NAN, |ratio| ratio.of_medians);
@@ -196,6 +215,7 @@ impl Row {
                 "ratioToFloor": self.ratio(place).map(|ratio| ratio.of_medians),
                 "bound": entry.bound.map(|bound| match bound {
                     Bound::TimesFloor(most) => json!({"atMostTimesFloor": most}),
+                    Bound::AboveFloor(most) => json!({"atMostAboveFloor": most}),
                     Bound::PartOfFloor(least) => json!({"atLeastTimesFloor": least}),
                     Bound::PartOf(other, least) => json!({"atLeastTimes": least, "entry": other}),
                     Bound::AtMost(most) => json!({"atMost": most}),

@@ -1,5 +1,6 @@
 //! What is measured.
 
+mod command;
 mod cp;
 mod crowd;
 mod files;
@@ -25,6 +26,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("spawn", latency::spawn),
     ("exec", latency::exec),
     ("before", latency::before),
+    ("command", command::command),
     ("output", output::output),
     ("start", start::start),
     ("idle", idle::idle),
