@@ -1,50 +1,35 @@
 //! `ta ping`
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use argh::{ArgsInfo, FromArgs};
 use serde::Serialize;
 
 use super::arguments::say;
 use super::end::End;
-use super::place::{Place, Variables};
+use super::place::{self, Place, Variables};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{InitializeResult, PROTOCOL_VERSION};
 
-/// Reach an environment, measure the way there, and tell what it is.
-#[derive(FromArgs, ArgsInfo)]
-#[argh(
-    subcommand,
-    name = "ping",
-    help_triggers("-h", "--help"),
-    example = "{command_name} --exec ws://box:4200/exec",
-    example = "{command_name} --via 'ssh box ta exec-server --stdio'",
-    example = "{command_name} -c 100 --json",
-    error_code(2, "an option is not as it must be"),
-    error_code(125, "the environment cannot be reached, or does not answer")
-)]
-pub(super) struct Ping {
-    /// the server, ws://HOST:PORT/exec (from TA_EXEC_URL; without one, this machine)
-    #[argh(option)]
-    exec: Option<String>,
-    /// reach the environment by a command that speaks the protocol on stdin and stdout
-    #[argh(option)]
-    via: Option<String>,
-    /// be a host of this epoch, which fences those of smaller ones (without one, nobody is fenced)
-    #[argh(option)]
-    epoch: Option<u64>,
-    /// file that holds the token
-    #[argh(option)]
-    token_file: Option<PathBuf>,
-    /// how many round trips to make, one after the other (10)
-    #[argh(option, short = 'c', default = "10")]
-    count: u32,
-    /// print JSON
-    #[argh(switch)]
-    json: bool,
+place::command! {
+    /// Reach an environment, measure the way there, and tell what it is.
+    #[argh(
+        name = "ping",
+        example = "{command_name} --exec ws://box:4200/exec",
+        example = "{command_name} --via 'ssh box ta exec-server --stdio'",
+        example = "{command_name} -c 100 --json",
+        error_code(2, "an option is not as it must be"),
+        error_code(125, "the environment cannot be reached, or does not answer")
+    )]
+    struct Ping {
+        /// how many round trips to make, one after the other (10)
+        #[argh(option, short = 'c', default = "10")]
+        count: u32,
+        /// print JSON
+        #[argh(switch)]
+        json: bool,
+    }
 }
 
 /// What was found.
@@ -77,14 +62,12 @@ impl Ping {
         self.end(variables).unwrap_or_else(|end| end).exit()
     }
 
-    fn end(self, variables: Variables) -> Result<End, End> {
+    fn end(mut self, variables: Variables) -> Result<End, End> {
         if self.count == 0 {
             return Err(End::Usage(Error::params("-c must be at least 1")));
         }
-        let place =
-            Place::new(self.exec, self.via.as_deref(), self.token_file.as_deref(), variables);
-        let report = measure(place.map_err(End::Usage)?, self.epoch, self.count);
-        let report = report.map_err(End::Failed)?;
+        let place = self.place_options().place(variables).map_err(End::Usage)?;
+        let report = measure(place, self.count).map_err(End::Failed)?;
         let text = if self.json {
             let text = serde_json::to_string_pretty(&report);
             let failed = |error| Error::new(ErrorKind::Internal, format!("no JSON: {error}"));
@@ -97,10 +80,10 @@ impl Ping {
     }
 }
 
-fn measure(place: Place, epoch: Option<u64>, count: u32) -> Result<Report> {
+fn measure(place: Place, count: u32) -> Result<Report> {
     let environment = place.to_string();
     let start = Instant::now();
-    let client = place.client(epoch)?;
+    let client = place.client()?;
     let server = client.initialize()?;
     let connect_ms = milliseconds(start.elapsed());
     let mut times = Vec::new();

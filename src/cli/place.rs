@@ -1,17 +1,75 @@
 //! Which environment a command means: `--exec URL`, `--via 'COMMAND ARGS…'`, or this machine.
+//!
+//! The options that say so stand in [`command!`] alone, which all commands are declared by, and in
+//! [`Options`], which it fills.
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 
-use super::token;
+use super::{arguments, token};
 use crate::client::{ClientOptions, ExecClient, Opened};
 use crate::environment::{ExecEnvironment, LocalExecEnvironment, RemoteExecEnvironment};
 use crate::error::{Error, Result};
+use crate::protocol::MAX_EPOCH;
 use crate::sys;
 
 /// The variable that the URL comes in.
 pub(super) const URL: &str = "TA_EXEC_URL";
+
+/// Declares a command that reaches an environment: the options that say which one come before its
+/// own. (The parser has no way to share options between commands.)
+macro_rules! command {
+    ($(#[$($about:tt)*])* struct $name:ident { $($own:tt)* }) => {
+        #[derive(argh::FromArgs, argh::ArgsInfo)]
+        #[argh(subcommand, help_triggers("-h", "--help"))]
+        $(#[$($about)*])*
+        pub(in crate::cli) struct $name {
+            /// the server, ws://HOST:PORT/exec (else TA_EXEC_URL; without either, this machine)
+            #[argh(option)]
+            exec: Option<String>,
+            /// reach the environment by a command that speaks the protocol on stdin and stdout,
+            /// such as 'docker exec -i NAME /ta exec-server --stdio'
+            #[argh(option)]
+            via: Option<String>,
+            /// be a host of this epoch, which fences those of smaller ones (without one, nobody is
+            /// fenced)
+            #[argh(option, from_str_fn(crate::cli::place::epoch))]
+            epoch: Option<u64>,
+            /// file that holds the token (without it TA_EXEC_TOKEN counts, unless the URL has a ?token=)
+            #[argh(option)]
+            token_file: Option<String>,
+            $($own)*
+        }
+
+        impl $name {
+            /// Which environment is meant.
+            fn place_options(&mut self) -> $crate::cli::place::Options {
+                $crate::cli::place::Options {
+                    exec: self.exec.take(),
+                    via: self.via.take(),
+                    epoch: self.epoch,
+                    token_file: self.token_file.take(),
+                }
+            }
+        }
+    };
+}
+pub(super) use command;
+
+/// What the options of a command say.
+pub(super) struct Options {
+    pub(super) exec: Option<String>,
+    pub(super) via: Option<String>,
+    pub(super) epoch: Option<u64>,
+    pub(super) token_file: Option<String>,
+}
+
+/// The value of `--epoch`.
+pub(super) fn epoch(text: &str) -> Result<u64, String> {
+    let epoch = text.parse().ok().filter(|epoch| *epoch <= MAX_EPOCH);
+    epoch.ok_or_else(|| format!("an epoch is a whole number from 0 to {MAX_EPOCH}"))
+}
 
 /// What came in the environment. It is taken out of it before the first thread is started, so that
 /// no command gets it.
@@ -27,7 +85,12 @@ impl Variables {
 }
 
 /// An environment that can be had.
-pub(super) enum Place {
+pub(super) struct Place {
+    way: Way,
+    epoch: Option<u64>,
+}
+
+enum Way {
     /// A server, and the token if the URL has none.
     Server { url: String, token: Option<String> },
     /// A program whose stdin and stdout speak the protocol.
@@ -36,45 +99,73 @@ pub(super) enum Place {
     Here,
 }
 
-impl Place {
-    /// What the options say, and where they say nothing, the environment.
+impl Options {
+    /// The place that is meant: what the options say, and where they say nothing, the environment.
     ///
     /// # Errors
-    /// Two ways are given, or one that is none; the token is given twice, or cannot be read.
-    pub(super) fn new(
-        url: Option<String>,
-        via: Option<&str>,
-        token_file: Option<&Path>,
-        variables: Variables,
-    ) -> Result<Self> {
-        if let Some(via) = via {
-            if url.is_some() {
-                return Err(Error::params("--exec and --via are both given"));
+    /// Two ways are given, or one that is none; the token is given twice, for no server, or cannot be
+    /// read.
+    pub(super) fn place(self, variables: Variables) -> Result<Place> {
+        let file = self.token_file.as_ref().map(PathBuf::from);
+        self.placed(file, variables)
+    }
+
+    /// The same of a command whose arguments may be any bytes.
+    ///
+    /// # Errors
+    /// The same; what is no path is no text.
+    pub(super) fn place_of_carried(self, variables: Variables) -> Result<Place> {
+        for (option, value) in [("--exec", &self.exec), ("--via", &self.via)] {
+            if value.as_deref().is_some_and(|value| !arguments::is_text(value)) {
+                return Err(Error::params(format!("{option} is not UTF-8")));
             }
-            let words = words(via).map_err(|why| Error::params(format!("--via: {why}")))?;
-            return if words.is_empty() {
-                Err(Error::params("--via: the command has no words"))
-            } else {
-                Ok(Self::Via(words))
-            };
         }
-        let url = match (url, variables.url.map(OsString::into_string)) {
-            (Some(url), _) | (None, Some(Ok(url))) => url,
-            (None, Some(Err(_))) => return Err(Error::params(format!("{URL} is not UTF-8"))),
-            (None, None) if token_file.is_some() => {
-                return Err(Error::params("--token-file is given, and no server (--exec)"));
-            }
-            (None, None) => return Ok(Self::Here),
+        let file = self.token_file.as_deref().map(arguments::path);
+        self.placed(file, variables)
+    }
+
+    fn placed(self, token_file: Option<PathBuf>, variables: Variables) -> Result<Place> {
+        let way = match (self.exec, self.via) {
+            (Some(_), Some(_)) => return Err(Error::params("--exec and --via are both given")),
+            (None, Some(via)) => Way::via(&via)?,
+            (Some(url), None) => Way::Server { url, token: None },
+            (None, None) => match variables.url.map(OsString::into_string) {
+                Some(Ok(url)) => Way::Server { url, token: None },
+                Some(Err(_)) => return Err(Error::params(format!("{URL} is not UTF-8"))),
+                None => Way::Here,
+            },
+        };
+        let way = way.with_token(token_file, variables.token)?;
+        Ok(Place { way, epoch: self.epoch })
+    }
+}
+
+impl Way {
+    fn via(line: &str) -> Result<Self> {
+        let words = words(line).map_err(|why| Error::params(format!("--via: {why}")))?;
+        if words.is_empty() {
+            return Err(Error::params("--via: the command has no words"));
+        }
+        Ok(Self::Via(words))
+    }
+
+    /// The token is that of the option, or of the URL, or of the variable.
+    fn with_token(self, file: Option<PathBuf>, variable: Option<OsString>) -> Result<Self> {
+        let Self::Server { url, .. } = self else {
+            return match file {
+                Some(_) => Err(Error::params("--token-file is given, and no server (--exec)")),
+                None => Ok(self),
+            };
         };
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let has_token = query.split('&').any(|pair| pair.starts_with("token="));
-        let token = match (has_token, token_file, variables.token) {
+        let token = match (has_token, file, variable) {
             (true, Some(_), _) => {
                 return Err(Error::params("the URL has a token, and --token-file is given too"));
             }
             (true, None, _) => None,
             (false, Some(file), _) => {
-                let token = String::from_utf8(token::of_file(file)?);
+                let token = String::from_utf8(token::of_file(&file)?);
                 Some(token.map_err(|_| {
                     Error::params(format!("the token file {} is not UTF-8", file.display()))
                 })?)
@@ -84,28 +175,35 @@ impl Place {
         };
         Ok(Self::Server { url, token })
     }
+}
+
+impl Place {
+    /// Whether it is this machine, with no server in between.
+    pub(super) fn is_here(&self) -> bool {
+        matches!(self.way, Way::Here)
+    }
 
     /// The environment.
     ///
     /// # Errors
     /// It cannot be reached, or does not let us in.
-    pub(super) fn environment(self, epoch: Option<u64>) -> Result<Box<dyn ExecEnvironment>> {
-        match self {
-            Self::Here => Ok(Box::new(LocalExecEnvironment::new(None)?)),
-            other => Ok(Box::new(RemoteExecEnvironment::unasked(other.client(epoch)?))),
+    pub(super) fn environment(self) -> Result<Box<dyn ExecEnvironment>> {
+        if self.is_here() {
+            return Ok(Box::new(LocalExecEnvironment::new(None)?));
         }
+        Ok(Box::new(RemoteExecEnvironment::unasked(self.client()?)))
     }
 
     /// A client of it, also where it is this machine.
     ///
     /// # Errors
     /// It cannot be reached, or does not let us in.
-    pub(super) fn client(self, epoch: Option<u64>) -> Result<ExecClient> {
-        let options = ClientOptions::new().epoch(epoch);
-        match self {
-            Self::Server { url, token } => options.websocket(&url, token.as_deref()),
-            Self::Via(words) => options.stdio(&words),
-            Self::Here => options.in_memory(&LocalExecEnvironment::new(None)?),
+    pub(super) fn client(self) -> Result<ExecClient> {
+        let options = ClientOptions::new().epoch(self.epoch);
+        match self.way {
+            Way::Server { url, token } => options.websocket(&url, token.as_deref()),
+            Way::Via(words) => options.stdio(&words),
+            Way::Here => options.in_memory(&LocalExecEnvironment::new(None)?),
         }
     }
 
@@ -114,12 +212,12 @@ impl Place {
     ///
     /// # Errors
     /// It cannot be reached, or does not let us in.
-    pub(super) fn open(self, epoch: Option<u64>) -> Result<Opened> {
-        let options = ClientOptions::new().epoch(epoch);
-        match self {
-            Self::Server { url, token } => options.open_websocket(&url, token.as_deref()),
-            Self::Via(words) => options.open_stdio(&words),
-            Self::Here => {
+    pub(super) fn open(self) -> Result<Opened> {
+        let options = ClientOptions::new().epoch(self.epoch);
+        match self.way {
+            Way::Server { url, token } => options.open_websocket(&url, token.as_deref()),
+            Way::Via(words) => options.open_stdio(&words),
+            Way::Here => {
                 let program = std::env::current_exe();
                 let program =
                     program.map_err(|error| Error::io(&error, "cannot find ta itself"))?;
@@ -133,12 +231,12 @@ impl Place {
 /// What a person reads of it; never a query, which may hold the token.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Server { url, .. } => {
+        match &self.way {
+            Way::Server { url, .. } => {
                 f.write_str(url.split(['?', '#']).next().unwrap_or_default())
             }
-            Self::Via(words) => f.write_str(&words.join(" ")),
-            Self::Here => f.write_str("this machine"),
+            Way::Via(words) => f.write_str(&words.join(" ")),
+            Way::Here => f.write_str("this machine"),
         }
     }
 }

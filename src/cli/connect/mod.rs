@@ -3,70 +3,53 @@
 mod bridge;
 mod room;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use argh::{ArgsInfo, FromArgs};
 use crossbeam_channel::bounded;
 
 use super::end::End;
 use super::lost_thread;
-use super::place::{Place, Variables};
+use super::place::{self, Place, Variables};
 use crate::sys::signal::{self, Signals};
 use bridge::News;
 
-/// Speak ExecRpc on stdin and stdout, for programs in any language.
-#[derive(FromArgs, ArgsInfo)]
-#[argh(
-    subcommand,
-    name = "connect",
-    help_triggers("-h", "--help"),
-    example = "{command_name} --exec ws://box:4200/exec",
-    example = "{command_name} --via 'docker exec -i NAME /ta exec-server --stdio'",
-    example = "echo '{{\"id\":1,\"method\":\"ping\"}}' | {command_name}",
-    note = "A program starts this as its child and writes one JSON message a line;
+place::command! {
+    /// Speak ExecRpc on stdin and stdout, for programs in any language.
+    #[argh(
+        name = "connect",
+        example = "{command_name} --exec ws://box:4200/exec",
+        example = "{command_name} --via 'docker exec -i NAME /ta exec-server --stdio'",
+        example = "echo '{{\"id\":1,\"method\":\"ping\"}}' | {command_name}",
+        note = "A program starts this as its child and writes one JSON message a line;
 answers and notifications come back in the same way (docs/protocol.md).
 Messages pass unchanged, ids and all. The pings that keep a connection alive are
 seen to here.
 
 At the end of stdin the answers that are due are waited for; then all that was
 started ends, and this exits with 0. SIGINT and SIGTERM end it at once.",
-    error_code(1, "the connection was lost, or a newer host has taken over"),
-    error_code(2, "an option is not as it must be"),
-    error_code(125, "the environment cannot be reached")
-)]
-pub(super) struct Connect {
-    /// the server, ws://HOST:PORT/exec (from TA_EXEC_URL; without one, this machine)
-    #[argh(option)]
-    exec: Option<String>,
-    /// reach the environment by a command that speaks the protocol on stdin and stdout
-    #[argh(option)]
-    via: Option<String>,
-    /// be a host of this epoch, which fences those of smaller ones (without one, nobody is fenced)
-    #[argh(option)]
-    epoch: Option<u64>,
-    /// file that holds the token
-    #[argh(option)]
-    token_file: Option<PathBuf>,
+        error_code(1, "the connection was lost, or a newer host has taken over"),
+        error_code(2, "an option is not as it must be"),
+        error_code(125, "the environment cannot be reached")
+    )]
+    struct Connect {}
 }
 
 impl Connect {
     /// Passes messages on to the end of either side.
-    pub(super) fn run(self) -> ExitCode {
+    pub(super) fn run(mut self) -> ExitCode {
         // Before any thread is there: both are the whole process's.
         let variables = Variables::take();
         let signals = Signals::block(&[signal::INT, signal::QUIT, signal::TERM, signal::HUP]);
-        let place =
-            Place::new(self.exec, self.via.as_deref(), self.token_file.as_deref(), variables);
-        let end = place.map_err(End::Usage).and_then(|place| end(place, self.epoch, signals));
+        let place = self.place_options().place(variables).map_err(End::Usage);
+        let end = place.and_then(|place| end(place, signals));
         end.unwrap_or_else(|end| end).exit()
     }
 }
 
-fn end(place: Place, epoch: Option<u64>, signals: Signals) -> Result<End, End> {
+fn end(place: Place, signals: Signals) -> Result<End, End> {
     let (sender, news) = bridge::watch(signals).map_err(End::Failed)?;
     let (opening, opened) = bounded(1);
-    bridge::spawn("connect", move || drop(opening.send(place.open(epoch)))).map_err(End::Failed)?;
+    bridge::spawn("connect", move || drop(opening.send(place.open()))).map_err(End::Failed)?;
     let opened = crossbeam_channel::select! {
         recv(opened) -> opened => opened,
         recv(news) -> told => return Err(match told {

@@ -10,7 +10,8 @@ mod tree;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::files::{self, Failure, Reachable, Temporaries};
+use super::files::{self, Failure, Temporaries};
+use super::place::Place;
 use crate::environment::LocalExecEnvironment;
 use operand::{Operand, target};
 use tree::Copier;
@@ -67,7 +68,7 @@ struct Job {
 impl Cp {
     /// Copies, and answers the exit code.
     pub(super) fn run(mut self) -> ExitCode {
-        let place = match self.target().place() {
+        let place = match files::place(self.place_options()) {
             Ok(place) => place,
             Err(failure) => return files::exit(Err(failure)),
         };
@@ -97,9 +98,9 @@ impl Cp {
     }
 }
 
-fn copy(job: &Job, place: Reachable, temporaries: &Arc<Temporaries>) -> Result<u8, Failure> {
+fn copy(job: &Job, place: Place, temporaries: &Arc<Temporaries>) -> Result<u8, Failure> {
     let here: files::Shared = Arc::new(LocalExecEnvironment::new(None)?);
-    let there = if place.is_here() { Arc::clone(&here) } else { place.environment()? };
+    let there = if place.is_here() { Arc::clone(&here) } else { files::reach(place)? };
     let mut copier = Copier::new([here, there], job.recursive, temporaries)?;
     let target = target(&**copier.environment(&job.to), &job.to, job.sources.len())?;
     for source in &job.sources {

@@ -15,7 +15,7 @@ pub(super) use parts::Parts;
 pub(super) use store::{Store, Wanted, set_mode};
 
 use super::arguments::{self, USAGE, say_error};
-use super::place::{Place, Variables};
+use super::place::{Options, Place, Variables};
 use super::{FAILED, sentence};
 use crate::buffers;
 use crate::environment::ExecEnvironment;
@@ -30,101 +30,39 @@ const NOT_DONE: u8 = 1;
 /// An environment, for the threads of one command.
 pub(super) type Shared = Arc<dyn ExecEnvironment>;
 
-/// A command with the options that say which environment is meant, and the exit codes of all that
-/// work on files.
+/// Declares a command that works on an environment's files, with the exit codes of all of these.
 macro_rules! command {
-    ($(#[$about:meta])* struct $name:ident {
-        $($(#[$how:meta])* $field:ident: $kind:ident $(<$of:ident>)?,)*
-    }) => {
-        #[derive(argh::FromArgs, argh::ArgsInfo)]
-        #[argh(
-            subcommand,
-            help_triggers("-h", "--help"),
-            error_code(1, "it could not be done; one line on stderr names the path and the reason"),
-            error_code(2, "the command line is wrong"),
-            error_code(125, "the environment cannot be reached, or was lost on the way")
-        )]
-        $(#[$about])*
-        pub(in crate::cli) struct $name {
-            $($(#[$how])* $field: $kind $(<$of>)?,)*
-            /// the server, ws://HOST:PORT/exec (from TA_EXEC_URL; without one, this machine)
-            #[argh(option)]
-            exec: Option<String>,
-            /// reach the environment by a command that speaks the protocol on stdin and stdout,
-            /// such as 'docker exec -i NAME /ta exec-server --stdio'
-            #[argh(option)]
-            via: Option<String>,
-            /// be a host of this epoch, which fences those of smaller ones (without one, nobody is
-            /// fenced)
-            #[argh(option)]
-            epoch: Option<u64>,
-            /// file that holds the token (else TA_EXEC_TOKEN, or the URL's ?token=)
-            #[argh(option)]
-            token_file: Option<String>,
-        }
-
-        impl $name {
-            /// Which environment is meant.
-            fn target(&mut self) -> $crate::cli::files::Target {
-                $crate::cli::files::Target {
-                    exec: self.exec.take(),
-                    via: self.via.take(),
-                    epoch: self.epoch,
-                    token_file: self.token_file.take(),
-                }
-            }
+    ($(#[$($about:tt)*])* struct $name:ident { $($own:tt)* }) => {
+        $crate::cli::place::command! {
+            #[argh(
+                error_code(1, "it could not be done; one line on stderr names the path and the reason"),
+                error_code(2, "the command line is wrong"),
+                error_code(125, "the environment cannot be reached, or was lost on the way")
+            )]
+            $(#[$($about)*])*
+            struct $name { $($own)* }
         }
     };
 }
 pub(super) use command;
 
-/// Which environment a command's options mean.
-pub(super) struct Target {
-    pub(super) exec: Option<String>,
-    pub(super) via: Option<String>,
-    pub(super) epoch: Option<u64>,
-    pub(super) token_file: Option<String>,
+/// The place that a command's options mean, to be reached later. It is called before the first
+/// thread is started.
+pub(super) fn place(options: Options) -> Result<Place, Failure> {
+    let place = options.place_of_carried(Variables::take());
+    place.map_err(|error| Failure::usage(error.message()))
 }
 
-impl Target {
-    /// The place, to be reached later. It is called before the first thread is started.
-    pub(super) fn place(self) -> Result<Reachable, Failure> {
-        let variables = Variables::take();
-        for (option, value) in [("--exec", &self.exec), ("--via", &self.via)] {
-            if value.as_deref().is_some_and(|value| !arguments::is_text(value)) {
-                return Err(Failure::usage(format!("{option} is not UTF-8")));
-            }
-        }
-        let file = self.token_file.as_deref().map(arguments::path);
-        let place = Place::new(self.exec, self.via.as_deref(), file.as_deref(), variables);
-        let place = place.map_err(|error| Failure::usage(error.message()))?;
-        Ok(Reachable { place, epoch: self.epoch })
-    }
-
-    /// The environment.
-    pub(super) fn environment(self) -> Result<Shared, Failure> {
-        self.place()?.environment()
-    }
+/// The environment that they mean.
+pub(super) fn environment(options: Options) -> Result<Shared, Failure> {
+    reach(place(options)?)
 }
 
-/// An environment that can be reached.
-pub(super) struct Reachable {
-    place: Place,
-    epoch: Option<u64>,
-}
-
-impl Reachable {
-    /// Whether it is this machine, with no server in between.
-    pub(super) fn is_here(&self) -> bool {
-        matches!(self.place, Place::Here)
-    }
-
-    /// Reaches it, and asks what it is: one that does not answer that will do nothing for us.
-    pub(super) fn environment(self) -> Result<Shared, Failure> {
-        let environment = self.place.environment(self.epoch);
-        let reached = environment.and_then(|environment| environment.about().map(|_| environment));
-        reached.map(Arc::from).map_err(|error| Failure::new(FAILED, sentence(&error)))
-    }
+/// Reaches it, and asks what it is: one that does not answer that will do nothing for us.
+pub(super) fn reach(place: Place) -> Result<Shared, Failure> {
+    let environment = place.environment();
+    let reached = environment.and_then(|environment| environment.about().map(|_| environment));
+    reached.map(Arc::from).map_err(|error| Failure::new(FAILED, sentence(&error)))
 }
 
 /// Why a command has not done what it was to do.

@@ -11,19 +11,17 @@ mod spec;
 mod stdio;
 
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use argh::{ArgsInfo, FromArgs};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::arguments::say_error;
 use super::end::End;
-use super::place::{Place, Variables};
+use super::place::{self, Place, Variables};
 use crate::client::ExecClient;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys;
@@ -39,18 +37,16 @@ const NEWS: usize = 8;
 /// How long to wait where no more can be accepted for now.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Forward ports and sockets to where the environment is.
-#[derive(FromArgs, ArgsInfo)]
-#[argh(
-    subcommand,
-    name = "forward",
-    help_triggers("-h", "--help"),
-    usage = "[OPTIONS] [BIND:]PORT:HOST:PORT...\n       {command_name} [OPTIONS] -:HOST:PORT",
-    example = "{command_name} --exec ws://box:4200/exec 8000:localhost:80",
-    example = "{command_name} 0:db:5432 /tmp/docker.sock:/run/docker.sock",
-    example = "{command_name} '*:8080:[::1]:80'",
-    example = "ssh -o ProxyCommand='{command_name} -:%h:%p' user@host",
-    note = "A connection to PORT on this machine is made to HOST:PORT by the
+place::command! {
+    /// Forward ports and sockets to where the environment is.
+    #[argh(
+        name = "forward",
+        usage = "[OPTIONS] [BIND:]PORT:HOST:PORT...\n       {command_name} [OPTIONS] -:HOST:PORT",
+        example = "{command_name} --exec ws://box:4200/exec 8000:localhost:80",
+        example = "{command_name} 0:db:5432 /tmp/docker.sock:/run/docker.sock",
+        example = "{command_name} '*:8080:[::1]:80'",
+        example = "ssh -o ProxyCommand='{command_name} -:%h:%p' user@host",
+        note = "A connection to PORT on this machine is made to HOST:PORT by the
 environment, which looks the name up. The forms are those of ssh -L:
 
   PORT:HOST:PORT        listens on 127.0.0.1; PORT 0 is a free one
@@ -66,25 +62,14 @@ An IPv6 address is written [::1]. What has a / in it is a socket.
 Where it listens is told on stderr, a line each. When the environment is lost,
 its connections end, and the next one makes a new way there. SIGINT and SIGTERM
 end it. The token comes from TA_EXEC_TOKEN, from --token-file, or from the URL.",
-    error_code(1, "-: the far end has refused or reset the connection"),
-    error_code(2, "an option or a forward is not as it must be"),
-    error_code(125, "it cannot listen, or the environment cannot be reached, or is lost (-:)")
-)]
-pub(super) struct Forward {
-    /// the server, ws://HOST:PORT/exec (from TA_EXEC_URL; without one, this machine)
-    #[argh(option)]
-    exec: Option<String>,
-    /// reach the environment by a command that speaks the protocol on stdin and stdout
-    #[argh(option)]
-    via: Option<String>,
-    /// be a host of this epoch, which fences those of smaller ones (without one, nobody is fenced)
-    #[argh(option)]
-    epoch: Option<u64>,
-    /// file that holds the token
-    #[argh(option)]
-    token_file: Option<PathBuf>,
-    #[argh(positional, arg_name = "forward")]
-    forwards: Vec<String>,
+        error_code(1, "-: the far end has refused or reset the connection"),
+        error_code(2, "an option or a forward is not as it must be"),
+        error_code(125, "it cannot listen, or the environment cannot be reached, or is lost (-:)")
+    )]
+    struct Forward {
+        #[argh(positional, arg_name = "forward")]
+        forwards: Vec<String>,
+    }
 }
 
 /// What the main thread is told.
@@ -111,11 +96,9 @@ impl Forward {
         self.end(variables, signals).unwrap_or_else(|end| end).exit()
     }
 
-    fn end(self, variables: Variables, signals: Signals) -> Result<End, End> {
+    fn end(mut self, variables: Variables, signals: Signals) -> Result<End, End> {
         let specs = specs(&self.forwards).map_err(|why| End::Usage(Error::params(why)))?;
-        let place =
-            Place::new(self.exec, self.via.as_deref(), self.token_file.as_deref(), variables);
-        let place = place.map_err(End::Usage)?;
+        let place = self.place_options().place(variables).map_err(End::Usage)?;
         sys::host::raise_descriptor_limit();
         let mut bound: Vec<(Vec<Listener>, To)> = Vec::new();
         let mut files: Vec<SocketFile> = Vec::new();
@@ -126,7 +109,7 @@ impl Forward {
         }
         let (sender, news) = bounded(NEWS);
         watch(signals, sender.clone())?;
-        let client = connect(place, self.epoch, &sender, &news)?;
+        let client = connect(place, &sender, &news)?;
         let shared = Arc::new(Shared { client, news: sender, lost: AtomicBool::new(false) });
         match specs.as_slice() {
             [Spec { from: From::Stdio, to }] => stdio::start(&shared, to.clone())?,
@@ -167,15 +150,10 @@ fn no_thread(error: &io::Error) -> Error {
 }
 
 /// Reaches the environment; a signal meanwhile ends it at once.
-fn connect(
-    place: Place,
-    epoch: Option<u64>,
-    sender: &Sender<News>,
-    news: &Receiver<News>,
-) -> Result<ExecClient, End> {
+fn connect(place: Place, sender: &Sender<News>, news: &Receiver<News>) -> Result<ExecClient, End> {
     let (connected, client) = bounded(1);
     let sender = sender.clone();
-    let connect = move || match place.client(epoch) {
+    let connect = move || match place.client() {
         Ok(client) => drop(connected.send(client)),
         Err(error) => drop(sender.send(News::End(End::Failed(error)))),
     };

@@ -73,7 +73,7 @@ struct Detail {
 
 impl Ls {
     pub(super) fn run(mut self) -> Result<(), Failure> {
-        let environment = self.target().environment()?;
+        let environment = files::environment(self.place_options())?;
         let directory = self.path.as_deref().map_or_else(|| PathBuf::from("."), path);
         let listed = environment.readdir(&PathParams { path: files::wire(&directory)? });
         let (directory, mut entries, all) = match listed {

@@ -27,7 +27,7 @@ files::command! {
 
 impl Mkdir {
     pub(super) fn run(mut self) -> Result<(), Failure> {
-        let environment = self.target().environment()?;
+        let environment = files::environment(self.place_options())?;
         let (recursive, mode) = (Some(self.parents), self.mode);
         let paths = [vec![self.path], self.more].concat();
         files::each(&paths, |path| Ok(environment.mkdir(&MkdirParams { path, recursive, mode })?))

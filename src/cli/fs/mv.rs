@@ -26,7 +26,7 @@ moved: copy it (ta cp -r :FROM :TO) and remove the old one."
 
 impl Mv {
     pub(super) fn run(mut self) -> Result<(), Failure> {
-        let environment = self.target().environment()?;
+        let environment = files::environment(self.place_options())?;
         let (from, mut to) = (path(&self.from), path(&self.to));
         let standing = files::look(&*environment, &to)?;
         if standing.is_some_and(|standing| standing.file_type == FileType::Directory)

@@ -31,7 +31,7 @@ read to their end."
 
 impl Read {
     pub(super) fn run(mut self) -> Result<(), Failure> {
-        let environment = self.target().environment()?;
+        let environment = files::environment(self.place_options())?;
         let path = files::wire(path(&self.path))?;
         let offset = self.offset.unwrap_or(0);
         if self.length == Some(0) {

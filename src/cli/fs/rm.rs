@@ -29,7 +29,7 @@ environment's directory and those above it are refused."
 
 impl Rm {
     pub(super) fn run(mut self) -> Result<(), Failure> {
-        let environment = self.target().environment()?;
+        let environment = files::environment(self.place_options())?;
         let (recursive, force) = (Some(self.recursive), Some(self.force));
         let paths = [vec![self.path], self.more].concat();
         files::each(&paths, |path| {

@@ -42,7 +42,7 @@ struct Told<'a> {
 
 impl Stat {
     pub(super) fn run(mut self) -> Result<(), Failure> {
-        let environment = self.target().environment()?;
+        let environment = files::environment(self.place_options())?;
         let paths = [vec![self.path], self.more].concat();
         let follow_symlinks = self.no_follow.then_some(false);
         files::each(&paths, |path| {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::cli::arguments::path;
-use crate::cli::files::{self, Failure, Reachable, Store, Temporaries, Wanted};
+use crate::cli::files::{self, Failure, Store, Temporaries, Wanted};
+use crate::cli::place::Place;
 use crate::protocol::{Mode, WriteFileParams};
 
 files::command! {
@@ -63,7 +64,7 @@ struct Told {
 
 impl Write {
     pub(super) fn run(mut self) -> ExitCode {
-        match self.target().place() {
+        match files::place(self.place_options()) {
             Ok(place) => files::run(move |temporaries| match self.write(place, temporaries) {
                 Ok(()) => 0,
                 // A signal has been sent, and says it all.
@@ -74,8 +75,8 @@ impl Write {
         }
     }
 
-    fn write(self, place: Reachable, temporaries: &Arc<Temporaries>) -> Result<(), Failure> {
-        let environment = place.environment()?;
+    fn write(self, place: Place, temporaries: &Arc<Temporaries>) -> Result<(), Failure> {
+        let environment = files::reach(place)?;
         let part = files::part(&*environment)?;
         let store = Store { environment, temporaries: Arc::clone(temporaries) };
         let written = match self.append {

@@ -9,13 +9,10 @@ mod supervisor;
 mod terminal;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use argh::{ArgsInfo, FromArgs};
-
-use super::place::{Place, URL, Variables};
+use super::place::{self, Place, URL, Variables};
 use super::{duration, token};
 use crate::client::Process;
 use crate::environment::ExecEnvironment;
@@ -29,18 +26,16 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Options without a value.
 pub(super) const SWITCHES: &[&str] = &["--tty", "-t", "--stdin", "-i", "--help", "-h"];
 
-/// Run a command in an environment: on another machine, in a container, or here.
-#[derive(FromArgs, ArgsInfo)]
-#[argh(
-    subcommand,
-    name = "run",
-    help_triggers("-h", "--help"),
-    usage = "[OPTIONS] [--] COMMAND [ARGS...]\n       {command_name} [OPTIONS] -c 'COMMAND LINE'",
-    example = "{command_name} --exec ws://box:4200/exec -- uname -a",
-    example = "{command_name} --cwd src --timeout 10m -c 'make -j8 2>&1'",
-    example = "tar c . | {command_name} -i -- tar x -C /tmp",
-    example = "{command_name} -it -- bash",
-    note = "The token comes from the environment variable TA_EXEC_TOKEN, from
+place::command! {
+    /// Run a command in an environment: on another machine, in a container, or here.
+    #[argh(
+        name = "run",
+        usage = "[OPTIONS] [--] COMMAND [ARGS...]\n       {command_name} [OPTIONS] -c 'COMMAND LINE'",
+        example = "{command_name} --exec ws://box:4200/exec -- uname -a",
+        example = "{command_name} --cwd src --timeout 10m -c 'make -j8 2>&1'",
+        example = "tar c . | {command_name} -i -- tar x -C /tmp",
+        example = "{command_name} -it -- bash",
+        note = "The token comes from the environment variable TA_EXEC_TOKEN, from
 --token-file, or from the URL's ?token= (percent-encoded, and for everybody
 on this machine to see while ta runs).
 
@@ -57,45 +52,33 @@ as on any terminal. TERM and the window's size are passed on.
 
 The exit code is the command's own, 128+n where signal n has ended it
 (130 SIGINT, 137 SIGKILL, 143 SIGTERM), or one of these.",
-    error_code(124, "its time was up"),
-    error_code(125, "ta itself has failed; one line on stderr says why and what to do"),
-    error_code(126, "the command cannot be run"),
-    error_code(127, "the command was not found")
-)]
-pub(super) struct Run {
-    /// the server, ws://HOST:PORT/exec (from TA_EXEC_URL; without one, this machine)
-    #[argh(option)]
-    exec: Option<String>,
-    /// reach the environment by a command that speaks the protocol on stdin and stdout, such as
-    /// 'docker exec -i NAME /ta exec-server --stdio'
-    #[argh(option)]
-    via: Option<String>,
-    /// be a host of this epoch, which fences those of smaller ones (without one, nobody is fenced)
-    #[argh(option)]
-    epoch: Option<u64>,
-    /// file that holds the token
-    #[argh(option)]
-    token_file: Option<PathBuf>,
-    /// directory to run in, absolute or relative to the server's
-    #[argh(option)]
-    cwd: Option<String>,
-    /// set a variable, as NAME=VALUE; as NAME, pass the caller's own on; may be repeated
-    #[argh(option)]
-    env: Vec<String>,
-    /// end the command after this time: 10s, 500ms, 2m, 1h, or seconds
-    #[argh(option, from_str_fn(duration::parse))]
-    timeout: Option<Duration>,
-    /// run the command on a terminal of its own; implies -i
-    #[argh(switch, short = 't')]
-    tty: bool,
-    /// pass stdin on
-    #[argh(switch, short = 'i')]
-    stdin: bool,
-    /// a command line for the shell on that machine
-    #[argh(option, short = 'c', long = "command")]
-    line: Option<String>,
-    #[argh(positional, greedy)]
-    program: Vec<String>,
+        error_code(124, "its time was up"),
+        error_code(125, "ta itself has failed; one line on stderr says why and what to do"),
+        error_code(126, "the command cannot be run"),
+        error_code(127, "the command was not found")
+    )]
+    struct Run {
+        /// directory to run in, absolute or relative to the server's
+        #[argh(option)]
+        cwd: Option<String>,
+        /// set a variable, as NAME=VALUE; as NAME, pass the caller's own on; may be repeated
+        #[argh(option)]
+        env: Vec<String>,
+        /// end the command after this time: 10s, 500ms, 2m, 1h, or seconds
+        #[argh(option, from_str_fn(duration::parse))]
+        timeout: Option<Duration>,
+        /// run the command on a terminal of its own; implies -i
+        #[argh(switch, short = 't')]
+        tty: bool,
+        /// pass stdin on
+        #[argh(switch, short = 'i')]
+        stdin: bool,
+        /// a command line for the shell on that machine
+        #[argh(option, short = 'c', long = "command")]
+        line: Option<String>,
+        #[argh(positional, greedy)]
+        program: Vec<String>,
+    }
 }
 
 impl Run {
@@ -118,8 +101,9 @@ impl Run {
         }
     }
 
-    fn plan(self, variables: Variables) -> Result<Plan> {
+    fn plan(mut self, variables: Variables) -> Result<Plan> {
         let mut env = self.env_delta()?;
+        let options = self.place_options();
         let job = match (self.line, self.program) {
             (Some(line), program) if program.is_empty() => Job::Line(line),
             (None, program) if !program.is_empty() => Job::Program(program),
@@ -133,8 +117,7 @@ impl Run {
                 return Err(Error::params(message));
             }
         };
-        let token_file = self.token_file.as_deref();
-        let place = Place::new(self.exec, self.via.as_deref(), token_file, variables)?;
+        let place = options.place(variables)?;
         let window = if self.tty { Some(terminal::window_to_use()?) } else { None };
         if window.is_some()
             && env.iter().all(|(name, _)| name != "TERM")
@@ -144,7 +127,6 @@ impl Run {
         }
         Ok(Plan {
             place,
-            epoch: self.epoch,
             job,
             cwd: self.cwd,
             env: (!env.is_empty()).then_some(env),
@@ -185,7 +167,6 @@ fn insert(delta: &mut EnvDelta, name: &str, value: String) -> Result<()> {
 /// All that there is to know of a command that is to run.
 struct Plan {
     place: Place,
-    epoch: Option<u64>,
     job: Job,
     cwd: Option<String>,
     env: Option<EnvDelta>,
@@ -215,7 +196,7 @@ struct Started {
 impl Plan {
     /// Connects and starts the command.
     fn start(self) -> Result<Started> {
-        let environment = self.place.environment(self.epoch)?;
+        let environment = self.place.environment()?;
         let (command, args) = match self.job {
             Job::Line(line) if !self.stdin => {
                 let process = environment.exec(&ExecParams {
@@ -259,6 +240,8 @@ fn whole_ms(duration: Duration) -> std::num::NonZeroU64 {
 
 #[cfg(test)]
 mod tests {
+    use argh::FromArgs as _;
+
     use super::*;
 
     #[test]
