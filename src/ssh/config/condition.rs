@@ -126,6 +126,16 @@ impl Condition {
         }
     }
 
+    /// How many bytes of patterns a name is compared with.
+    pub(super) fn length(&self) -> usize {
+        let all = |patterns: &[Pattern]| patterns.iter().map(|one| one.length() + 1).sum();
+        match self {
+            Self::Everybody | Self::Unreadable => 0,
+            Self::Host(patterns) => all(patterns),
+            Self::Match(criteria) => criteria.iter().map(|one| all(one.test.patterns())).sum(),
+        }
+    }
+
     /// Whether it holds.
     pub(super) fn holds(&self, subject: &Subject<'_>) -> Truth {
         match self {
@@ -149,6 +159,17 @@ impl Test {
             "localuser" => Self::LocalUser(pattern::list(argument)),
             "tagged" => Self::Tagged(pattern::list(argument)),
             _ => Self::Undecidable,
+        }
+    }
+
+    fn patterns(&self) -> &[Pattern] {
+        match self {
+            Self::All | Self::Final | Self::Canonical | Self::Undecidable => &[],
+            Self::Host(patterns)
+            | Self::OriginalHost(patterns)
+            | Self::User(patterns)
+            | Self::LocalUser(patterns)
+            | Self::Tagged(patterns) => patterns,
         }
     }
 }

@@ -129,7 +129,8 @@ fn home(account: &Account) -> Result<Vec<u8>, String> {
 /// Another user's home, as /etc/passwd has it. A directory service is not asked: that may take a
 /// network.
 fn home_of(user: &[u8]) -> Result<Vec<u8>, String> {
-    let accounts = super::content(Path::new("/etc/passwd")).map_err(|error| error.to_string())?;
+    let accounts = super::content(Path::new("/etc/passwd"), super::MOST_BYTES)
+        .map_err(|error| error.to_string())?;
     let fields = accounts.split(|byte| *byte == b'\n').map(|line| line.split(|byte| *byte == b':'));
     let mut homes =
         fields.filter_map(|mut fields| (fields.next() == Some(user)).then(|| fields.nth(4))?);

@@ -38,8 +38,14 @@ use reader::Reader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::{fs, sys};
 
-/// Bytes of one file, and after which no other file is begun.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes that are read for one list: enough for tens of thousands of hosts. What they become in memory
+/// can be fifty times as much.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// The same in words.
+const MOST: &str = "4 MiB";
+/// What the hosts of one list may cost, in bytes compared with patterns and the like: a second or two. Every
+/// host with a section and a wildcard of its own would otherwise take the square of their number.
+const MOST_WORK: u64 = 2_000_000_000;
 
 /// The hosts of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +60,7 @@ pub struct HostList {
 /// A name after `Host` that has no wildcard, and where it leads as far as the files alone tell.
 ///
 /// `None` means that only ssh can tell: a `Match exec` may set it, for instance, or the name is looked
-/// up (`CanonicalizeHostname`).
+/// up (`CanonicalizeHostname`), or a warning says why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Host {
@@ -154,7 +160,7 @@ impl HostList {
     /// count. A relative `Include` is still one below ~/.ssh.
     ///
     /// # Errors
-    /// The file cannot be read, is no regular file, or has more than 16 MiB.
+    /// The file cannot be read, is no regular file, or has more than 4 MiB.
     pub fn of_file(file: &Path) -> Result<Self> {
         let account = Account::own();
         let mut reader = Reader::new(&account);
@@ -163,9 +169,17 @@ impl HostList {
     }
 
     fn resolved(reader: Reader<'_>, account: &Account) -> Self {
-        let Reader { outline, names, warnings, .. } = reader;
+        let Reader { outline, names, mut warnings, .. } = reader;
+        let mut work = MOST_WORK;
+        let mut too_much = None;
         let hosts = names.into_iter().map(|name| {
-            let resolved = resolve::resolve(&outline, &name.text, account.name.as_deref());
+            let user = account.name.as_deref();
+            let resolved = resolve::resolve(&outline, &name.text, user, &mut work);
+            if work == 0 && too_much.is_none() {
+                let message = "there are too many hosts and patterns to tell where the rest leads";
+                let (file, line) = (name.file.clone(), Some(name.line));
+                too_much = Some(Warning { file, line, message: message.to_owned() });
+            }
             Host {
                 name: name.text,
                 host_name: resolved.host_name,
@@ -176,7 +190,9 @@ impl HostList {
                 line: name.line,
             }
         });
-        Self { hosts: hosts.collect(), warnings }
+        let hosts = hosts.collect();
+        warnings.extend(too_much);
+        Self { hosts, warnings }
     }
 }
 
@@ -184,7 +200,7 @@ impl HostList {
 ///
 /// # Errors
 /// It is none, cannot be read, or has too many.
-fn content(file: &Path) -> Result<Vec<u8>> {
+fn content(file: &Path, most: usize) -> Result<Vec<u8>> {
     // The one device that is named here on purpose: it is how to say none.
     if file == Path::new("/dev/null") {
         return Ok(Vec::new());
@@ -192,11 +208,10 @@ fn content(file: &Path) -> Result<Vec<u8>> {
     let reading = fs::open(file)?;
     let mut bytes = Vec::new();
     let part = fs::Part { offset: 0, length: None };
-    let read = reading.read(part, MOST_BYTES as u64, |piece| bytes.extend_from_slice(piece));
+    let read = reading.read(part, most as u64, |piece| bytes.extend_from_slice(piece));
     match read {
         Err(error) if *error.kind() == ErrorKind::TooLarge => {
-            let most = MOST_BYTES / 1024 / 1024;
-            let message = format!("cannot read {file:?}: it has more than {most} MiB");
+            let message = format!("cannot read {file:?}: that would be more than {MOST} in all");
             Err(Error::new(ErrorKind::TooLarge, message))
         }
         read => read.map(|_| bytes),

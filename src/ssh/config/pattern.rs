@@ -55,6 +55,11 @@ impl Pattern {
         is_literal.then_some(&self.text)
     }
 
+    /// How many bytes it has.
+    pub(super) fn length(&self) -> usize {
+        self.text.len()
+    }
+
     /// Whether it takes a name away.
     pub(super) fn is_negated(&self) -> bool {
         self.negated

@@ -10,7 +10,7 @@ use super::include::{self, Origin};
 use super::line::Line;
 use super::outline::Outline;
 use super::setting::setting;
-use super::{Account, MOST_BYTES, Warning, content};
+use super::{Account, MOST, MOST_BYTES, Warning, content};
 use crate::error::{ErrorKind, Result};
 use crate::sys;
 
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
     }
 
     fn file(&mut self, file: &Path, origin: Origin, parent: Option<usize>) -> Result<()> {
-        let bytes = content(file)?;
+        let bytes = content(file, MOST_BYTES.saturating_sub(self.bytes))?;
         self.stack.push(identity(file).unwrap_or_default());
         self.files += 1;
         self.bytes += bytes.len();
@@ -189,8 +189,7 @@ impl<'a> Reader<'a> {
         if self.files >= MOST_FILES || self.bytes >= MOST_BYTES {
             self.is_full = true;
             let message = format!(
-                "cannot include {file:?}, nor what follows: more than {MOST_FILES} files, or {} MiB",
-                MOST_BYTES / 1024 / 1024
+                "cannot include {file:?}, nor what follows: more than {MOST_FILES} files, or {MOST}"
             );
             return self.warn(place, message);
         }

@@ -8,11 +8,13 @@ use super::outline::{Outline, Step};
 use super::pattern::Truth;
 use super::setting::Setting;
 
+/// What a section or a setting costs, beside what is compared.
+const STEP: u64 = 64;
 /// Where ssh connects where nothing else is said.
 const PORT: u16 = 22;
 
 /// Where a host leads; `None` where only ssh itself can tell.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Resolved {
     pub(super) host_name: Option<String>,
     pub(super) user: Option<String>,
@@ -63,11 +65,17 @@ struct State<'a> {
     tag: First<String>,
 }
 
-/// Where a name of the list leads.
-pub(super) fn resolve(outline: &Outline, name: &str, local_user: Option<&str>) -> Resolved {
+/// Where a name of the list leads. It takes from the work that is left what it costs, and where that is
+/// not enough, nothing can be told.
+pub(super) fn resolve(
+    outline: &Outline,
+    name: &str,
+    local_user: Option<&str>,
+    work: &mut u64,
+) -> Resolved {
+    // ssh takes a URI apart before it looks at the configuration.
     if name.starts_with("ssh://") {
-        // ssh takes it apart before it looks at the configuration.
-        return Resolved { host_name: None, user: None, port: None, proxy_jump: None };
+        return Resolved::default();
     }
     // As on a command line.
     let (user, original) = match name.rsplit_once('@') {
@@ -85,14 +93,17 @@ pub(super) fn resolve(outline: &Outline, name: &str, local_user: Option<&str>) -
         permitted_cnames: First::Unset,
         tag: First::Unset,
     };
-    state.pass(outline, Some(original), false);
+    state.pass(outline, Some(original), false, work);
     let host_name = state.target().map(spelled);
     let is_canonical = may_be(&state.canonical);
     let is_looked_up = is_canonical || may_be(&state.permitted_cnames);
     let host_name = host_name.filter(|host| !is_looked_up || host.parse::<IpAddr>().is_ok());
     if outline.wants_final_pass() || is_canonical {
         state.host_name = host_name.clone().map_or(First::Unknown, First::Known);
-        state.pass(outline, host_name.as_deref(), true);
+        state.pass(outline, host_name.as_deref(), true, work);
+    }
+    if *work == 0 {
+        return Resolved::default();
     }
     Resolved {
         host_name,
@@ -107,9 +118,16 @@ fn may_be(flag: &First<bool>) -> bool {
 }
 
 impl State<'_> {
-    fn pass(&mut self, outline: &Outline, host: Option<&str>, is_final: bool) {
+    fn pass(&mut self, outline: &Outline, host: Option<&str>, is_final: bool, work: &mut u64) {
         let mut holds: HashMap<usize, Truth> = HashMap::new();
+        if *work == 0 {
+            return;
+        }
         for step in outline.steps(host.map(str::as_bytes)) {
+            *work = work.saturating_sub(self.cost(&step));
+            if *work == 0 {
+                return;
+            }
             match step {
                 Step::Begin { section, parent, condition } => {
                     // A section that was left out is about others.
@@ -135,6 +153,16 @@ impl State<'_> {
                     self.set(setting, applies);
                 }
             }
+        }
+    }
+
+    /// The most that a step can cost.
+    fn cost(&self, step: &Step<'_>) -> u64 {
+        match step {
+            Step::Begin { condition, .. } => {
+                STEP.saturating_add(condition.length() as u64 * self.original.len() as u64)
+            }
+            Step::Set { .. } => STEP,
         }
     }
 

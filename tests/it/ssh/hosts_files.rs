@@ -143,7 +143,23 @@ fn a_file_of_a_hundred_megabytes_is_a_warning() {
     let huge = fs::File::create(home.file("huge")).unwrap();
     huge.set_len(100 << 20).unwrap();
     assert_eq!(home.names(), ["a", "b"]);
-    assert!(home.warnings()[0].contains("more than 16 MiB"), "{:?}", home.warnings());
+    assert!(home.warnings()[0].contains("more than 4 MiB"), "{:?}", home.warnings());
+}
+
+#[test]
+fn hosts_that_would_take_for_ever_are_listed_and_no_more() {
+    let mut config = String::new();
+    for number in 0..40_000 {
+        config += &format!("Host host{number} {}*z\n User x\n", "*a".repeat(30));
+    }
+    let home = Home::with(config);
+    let report = home.report();
+    let hosts = report["hosts"].as_array().unwrap();
+    assert_eq!(hosts.len(), 40_000);
+    assert_eq!(hosts[0]["user"], "x");
+    assert_eq!(hosts[39_999]["port"], serde_json::Value::Null);
+    let warning = &report["warnings"][0];
+    assert!(warning["message"].as_str().unwrap().contains("too many"), "{warning}");
 }
 
 #[test]
