@@ -1,5 +1,7 @@
 //! For whom a section of a configuration holds: `Host`, `Match`, or everybody.
 
+use std::iter::Peekable;
+
 use super::pattern::{self, Pattern, Truth};
 
 /// For whom a section holds.
@@ -61,44 +63,17 @@ impl Condition {
         let mut criteria = Vec::new();
         let mut words = words.iter().map(Vec::as_slice).peekable();
         while let Some(word) = words.next() {
-            let negated = word.first() == Some(&b'!');
-            let word = &word[usize::from(negated)..];
-            let (name, joined) = match word.iter().position(|byte| *byte == b'=') {
-                Some(at) => (&word[..at], Some(&word[at + 1..]).filter(|value| !value.is_empty())),
-                None => (word, None),
-            };
-            let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-            let simple = match name.as_str() {
-                "all" => Some(Test::All),
-                "final" => Some(Test::Final),
-                "canonical" => Some(Test::Canonical),
-                _ => None,
-            };
-            let test = match simple {
-                Some(test) => test,
-                None => {
-                    if joined.is_none() && words.peek() == Some(&b"=".as_slice()) {
-                        words.next();
-                    }
-                    let argument = joined.or_else(|| words.next());
-                    let argument = argument.ok_or("a criterion of Match has no argument")?;
-                    Test::new(&name, argument.strip_prefix(b"=").unwrap_or(argument))
-                }
-            };
-            criteria.push(Criterion { negated, test });
+            criteria.push(Criterion::new(word, &mut words)?);
         }
-        let is_pass = |test: &Test| matches!(test, Test::Final | Test::Canonical);
-        let all = criteria.iter().position(|one| matches!(one.test, Test::All));
-        match all {
-            Some(0 | 1)
-                if all == Some(criteria.len() - 1)
-                    && criteria[..criteria.len() - 1].iter().all(|one| is_pass(&one.test)) =>
-            {
-                Ok(Self::Match(criteria))
-            }
-            Some(_) => Err("all cannot be combined with other criteria of Match"),
-            None => Ok(Self::Match(criteria)),
+        // What asks for nothing else stands alone, or behind what names the pass.
+        let (last, before) = criteria.split_last().ok_or("Match has no criteria")?;
+        let is_all = |one: &Criterion| matches!(one.test, Test::All);
+        let is_pass = |one: &Criterion| matches!(one.test, Test::Final | Test::Canonical);
+        let combined = before.iter().any(is_all) || (is_all(last) && !before.iter().all(is_pass));
+        if combined || before.len() > 1 && is_all(last) {
+            return Err("all cannot be combined with other criteria of Match");
         }
+        Ok(Self::Match(criteria))
     }
 
     /// Whether it asks for a second pass over the configuration.
@@ -175,6 +150,36 @@ impl Test {
 }
 
 impl Criterion {
+    /// `NAME ARGUMENT`, or with a `=` between them, or `NAME` alone for those that ask for nothing.
+    fn new<'a>(
+        word: &'a [u8],
+        rest: &mut Peekable<impl Iterator<Item = &'a [u8]>>,
+    ) -> Result<Self, &'static str> {
+        let negated = word.first() == Some(&b'!');
+        let word = &word[usize::from(negated)..];
+        let (name, joined) = match word.iter().position(|byte| *byte == b'=') {
+            Some(at) => (&word[..at], Some(&word[at + 1..]).filter(|value| !value.is_empty())),
+            None => (word, None),
+        };
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        let simple = match name.as_str() {
+            "all" => Some(Test::All),
+            "final" => Some(Test::Final),
+            "canonical" => Some(Test::Canonical),
+            _ => None,
+        };
+        if let Some(test) = simple {
+            return Ok(Self { negated, test });
+        }
+        if joined.is_none() {
+            rest.next_if(|next| *next == b"=");
+        }
+        let argument = joined.or_else(|| rest.next());
+        let argument = argument.ok_or("a criterion of Match has no argument")?;
+        let test = Test::new(&name, argument.strip_prefix(b"=").unwrap_or(argument));
+        Ok(Self { negated, test })
+    }
+
     fn holds(&self, subject: &Subject<'_>) -> Truth {
         let text = |text: Option<&str>| text.map(|text| text.as_bytes().to_vec());
         let lower = |text: Option<&[u8]>| text.map(<[u8]>::to_ascii_lowercase);
@@ -190,5 +195,53 @@ impl Criterion {
             Test::Undecidable => Truth::Unknown,
         };
         if self.negated { truth.not() } else { truth }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Condition, &'static str> {
+        let words: Vec<_> = text.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        Condition::of_match(&words)
+    }
+
+    #[test]
+    fn a_match_is_known_as_far_as_nothing_has_to_be_asked() {
+        let subject = Subject {
+            host: Some(b"web"),
+            original: b"Web",
+            target: Some("WWW.example.org"),
+            user: Some("me"),
+            local_user: None,
+            tag: Some(""),
+            is_final: false,
+        };
+        for (text, expected) in [
+            ("all", Truth::Yes),
+            ("!all", Truth::No),
+            ("final all", Truth::No),
+            ("host www.*", Truth::Yes),
+            ("HOST=WWW.* !originalhost db", Truth::Yes),
+            ("host = db", Truth::No),
+            ("user me,you", Truth::Yes),
+            ("user Me", Truth::No),
+            ("localuser me", Truth::Unknown),
+            ("tagged x", Truth::No),
+            ("exec true", Truth::Unknown),
+            ("!exec true user me", Truth::Unknown),
+            ("exec true user you", Truth::No),
+            ("something new", Truth::Unknown),
+        ] {
+            assert_eq!(of(text).unwrap().holds(&subject), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn all_stands_alone() {
+        for text in ["all user me", "user me all", "canonical final all", "all all", "host"] {
+            assert!(of(text).is_err(), "{text}");
+        }
     }
 }

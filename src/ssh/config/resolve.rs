@@ -79,6 +79,7 @@ pub(super) fn resolve(
     }
     // As on a command line.
     let (user, original) = match name.rsplit_once('@') {
+        Some(("", _) | (_, "")) => return Resolved::default(),
         Some((user, host)) => (First::Known(user.to_owned()), host),
         None => (First::Unset, name),
     };
@@ -93,14 +94,16 @@ pub(super) fn resolve(
         permitted_cnames: First::Unset,
         tag: First::Unset,
     };
-    state.pass(outline, Some(original), false, work);
+    state.pass(outline, Some(original), None, work);
     let host_name = state.target().map(spelled);
     let is_canonical = may_be(&state.canonical);
     let is_looked_up = is_canonical || may_be(&state.permitted_cnames);
     let host_name = host_name.filter(|host| !is_looked_up || host.parse::<IpAddr>().is_ok());
     if outline.wants_final_pass() || is_canonical {
         state.host_name = host_name.clone().map_or(First::Unknown, First::Known);
-        state.pass(outline, host_name.as_deref(), true, work);
+        let certain = outline.wants_final_pass() || matches!(state.canonical, First::Known(true));
+        let comes = if certain { Truth::Yes } else { Truth::Unknown };
+        state.pass(outline, host_name.as_deref(), Some(comes), work);
     }
     if *work == 0 {
         return Resolved::default();
@@ -118,7 +121,16 @@ fn may_be(flag: &First<bool>) -> bool {
 }
 
 impl State<'_> {
-    fn pass(&mut self, outline: &Outline, host: Option<&str>, is_final: bool, work: &mut u64) {
+    /// Goes through the configuration, the second time with whether there is a second time.
+    fn pass(
+        &mut self,
+        outline: &Outline,
+        host: Option<&str>,
+        second: Option<Truth>,
+        work: &mut u64,
+    ) {
+        let comes = second.unwrap_or(Truth::Yes);
+        let is_final = second.is_some();
         let mut holds: HashMap<usize, Truth> = HashMap::new();
         if *work == 0 {
             return;
@@ -131,9 +143,8 @@ impl State<'_> {
             match step {
                 Step::Begin { section, parent, condition } => {
                     // A section that was left out is about others.
-                    let above = parent.map_or(Truth::Yes, |parent| {
-                        holds.get(&parent).copied().unwrap_or(Truth::No)
-                    });
+                    let above = parent
+                        .map_or(comes, |parent| holds.get(&parent).copied().unwrap_or(Truth::No));
                     let target = if is_final { host.map(str::to_owned) } else { self.target() };
                     let user = self.user.or(|| self.local_user.map(str::to_owned));
                     let tag = self.tag.or(|| Some(String::new()));

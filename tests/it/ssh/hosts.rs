@@ -240,6 +240,17 @@ fn a_name_that_would_be_looked_up_is_null() {
 }
 
 #[test]
+fn what_a_second_pass_sets_is_null_where_it_may_not_come() {
+    let home = Home::with(
+        "Host web\n HostName 10.0.0.1\nMatch exec true\n CanonicalizeHostname yes\nMatch canonical\n Port 3\n",
+    );
+    let web = home.host("web");
+    assert_eq!((&web["hostName"], &web["port"]), (&json!("10.0.0.1"), &Value::Null));
+    let home = Home::with("Match canonical\n Port 3\nHost 10.0.0.1\n CanonicalizeHostname yes\n");
+    assert_eq!(home.host("10.0.0.1")["port"], 3);
+}
+
+#[test]
 fn what_ssh_would_not_take_is_a_warning_and_the_list_goes_on() {
     let home = Home::with(
         b"Host a\n Port many\n Port 4\nHost \"b\n Port 5\nUser x y\nHost c \"\" d\nMatch host\n Port 6\n\
