@@ -27,6 +27,7 @@ struct Section {
     /// Where it begins.
     place: usize,
     settings: Vec<(usize, Setting)>,
+    is_obscure: bool,
 }
 
 /// What ssh comes by.
@@ -53,7 +54,8 @@ impl Outline {
             None => self.open.push(number),
         }
         let place = self.next_place();
-        self.sections.push(Section { parent, condition, place, settings: Vec::new() });
+        let settings = Vec::new();
+        self.sections.push(Section { parent, condition, place, settings, is_obscure: false });
         number
     }
 
@@ -62,6 +64,21 @@ impl Outline {
         if let Some(section) = self.sections.get_mut(section) {
             section.settings.push((place, setting));
         }
+    }
+
+    /// Something there could not be read: what is not set by now may be.
+    pub(super) fn obscure(&mut self, section: usize) {
+        match self.sections.get_mut(section) {
+            Some(section) if !section.is_obscure => section.is_obscure = true,
+            _ => return,
+        }
+        let unknown = [
+            Setting::HostName(None),
+            Setting::User(None),
+            Setting::Port(None),
+            Setting::ProxyJump(None),
+        ];
+        unknown.into_iter().for_each(|setting| self.set(section, setting));
     }
 
     fn next_place(&mut self) -> usize {
@@ -78,7 +95,8 @@ impl Outline {
     pub(super) fn steps(&self, host: Option<&[u8]>) -> Vec<Step<'_>> {
         let mut steps = Vec::new();
         let mut add = |number: usize| {
-            let Some(Section { parent, condition, place, settings }) = self.sections.get(number)
+            let Some(Section { parent, condition, place, settings, .. }) =
+                self.sections.get(number)
             else {
                 return;
             };

@@ -16,8 +16,8 @@ use crate::sys;
 
 /// How deep files may include files, as ssh has it.
 const DEEPEST: usize = 16;
-/// Files that are read for one list, each as often as it is included: with every file including a few
-/// others, sixteen levels could be a million.
+/// Files that are read for one list, each as often as it is included, and arguments of `Include`: with
+/// every file including a few others, sixteen levels could be a million.
 const MOST_FILES: usize = 10_000;
 /// Warnings that are kept. A file of rubbish has one for every line.
 const MOST_WARNINGS: usize = 100;
@@ -31,8 +31,8 @@ pub(super) struct Reader<'a> {
     known: HashSet<String>,
     pub(super) warnings: Vec<Warning>,
     files: usize,
+    arguments: usize,
     bytes: usize,
-    is_full: bool,
     /// The files that are being read, by device and inode.
     stack: Vec<(u64, u64)>,
 }
@@ -51,6 +51,14 @@ struct Place<'a> {
     line: u64,
 }
 
+/// Where in a file's sections it is.
+struct Level {
+    origin: Origin,
+    /// The section that the file is included in.
+    parent: Option<usize>,
+    section: usize,
+}
+
 impl<'a> Reader<'a> {
     pub(super) fn new(account: &'a Account) -> Self {
         Self {
@@ -60,8 +68,8 @@ impl<'a> Reader<'a> {
             known: HashSet::new(),
             warnings: Vec::new(),
             files: 0,
+            arguments: 0,
             bytes: 0,
-            is_full: false,
             stack: Vec::new(),
         }
     }
@@ -91,66 +99,56 @@ impl<'a> Reader<'a> {
             }
             None => &bytes,
         };
-        let mut section = self.outline.begin(parent, Condition::Everybody);
+        let section = self.outline.begin(parent, Condition::Everybody);
+        let mut level = Level { origin, parent, section };
         for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
-            let place = Place { file, line: number };
             if let Some(line) = Line::parse(line) {
-                self.line(place, &line, origin, parent, &mut section);
+                self.line(Place { file, line: number }, &line, &mut level);
             }
         }
         self.stack.pop();
         Ok(())
     }
 
-    fn line(
-        &mut self,
-        place: Place<'_>,
-        line: &Line<'_>,
-        origin: Origin,
-        parent: Option<usize>,
-        section: &mut usize,
-    ) {
+    fn line(&mut self, place: Place<'_>, line: &Line<'_>, level: &mut Level) {
         match line.keyword.as_str() {
-            "host" | "match" | "include" => {}
-            _ => {
-                match setting(line) {
-                    Ok(Some(setting)) => self.outline.set(*section, setting),
-                    Ok(None) => {}
-                    Err(fault) => self.warn(place, fault),
+            "include" => {
+                for word in self.words(place, line).unwrap_or_default() {
+                    self.include(place, &word, level);
                 }
-                return;
             }
-        }
-        let words = line.words();
-        if let Err(fault) = &words {
-            self.warn(place, format!("{}: {fault}", line.keyword));
-        }
-        match (line.keyword.as_str(), words) {
-            ("include", Ok(words)) => {
-                words.iter().for_each(|word| self.include(place, word, origin, *section));
-            }
-            ("include", Err(_)) => {}
-            ("host", Ok(words)) => {
-                let condition = Condition::of_host(&words);
-                if origin == Origin::User {
-                    self.name(place, &condition);
+            "host" => {
+                // What follows a line that cannot be read must not count for the section above it.
+                let condition = self.words(place, line).map(|words| Condition::of_host(&words));
+                let condition = condition.unwrap_or(Condition::Unreadable);
+                if level.origin == Origin::User {
+                    self.names(place, &condition);
                 }
-                *section = self.outline.begin(parent, condition);
+                level.section = self.outline.begin(level.parent, condition);
             }
-            ("match", Ok(words)) => {
-                let condition = Condition::of_match(&words).unwrap_or_else(|fault| {
-                    self.warn(place, fault);
-                    Condition::Unreadable
+            "match" => {
+                let condition = self.words(place, line).and_then(|words| {
+                    Condition::of_match(&words).map_err(|fault| self.warn(place, fault)).ok()
                 });
-                *section = self.outline.begin(parent, condition);
+                let condition = condition.unwrap_or(Condition::Unreadable);
+                level.section = self.outline.begin(level.parent, condition);
             }
-            // What follows must not count as a part of the section above.
-            (_, _) => *section = self.outline.begin(parent, Condition::Unreadable),
+            _ => match setting(line) {
+                Ok(Some(setting)) => self.outline.set(level.section, setting),
+                Ok(None) => {}
+                Err(fault) => self.warn(place, fault),
+            },
         }
     }
 
+    /// The arguments, or a warning.
+    fn words(&mut self, place: Place<'_>, line: &Line<'_>) -> Option<Vec<Vec<u8>>> {
+        let words = line.words();
+        words.map_err(|fault| self.warn(place, format!("{}: {fault}", line.keyword))).ok()
+    }
+
     /// Takes down the names of a `Host`.
-    fn name(&mut self, place: Place<'_>, condition: &Condition) {
+    fn names(&mut self, place: Place<'_>, condition: &Condition) {
         for literal in condition.names() {
             let Ok(text) = std::str::from_utf8(literal) else {
                 let shown = String::from_utf8_lossy(literal);
@@ -166,48 +164,50 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn include(&mut self, place: Place<'_>, word: &[u8], origin: Origin, section: usize) {
-        let files = include::files(word, origin, self.account).map(|(files, faults)| {
-            faults.into_iter().for_each(|fault| self.warn(place, fault));
-            files
-        });
-        match files {
-            Ok(files) => {
-                files.iter().for_each(|file| self.include_file(place, file, origin, section));
+    fn include(&mut self, place: Place<'_>, word: &[u8], level: &Level) {
+        self.arguments += 1;
+        let found = match self.arguments {
+            ..=MOST_FILES => include::files(word, level.origin, self.account),
+            _ => Err(format!("there are more than {MOST_FILES} of them")),
+        };
+        match found {
+            Ok((files, faults)) => {
+                faults.into_iter().for_each(|fault| self.warn(place, fault));
+                for file in files {
+                    if let Err(fault) = self.include_file(&file, level) {
+                        self.outline.obscure(level.section);
+                        self.warn(place, fault);
+                    }
+                }
             }
             Err(fault) => {
                 let word = String::from_utf8_lossy(word);
+                self.outline.obscure(level.section);
                 self.warn(place, format!("cannot include {word:?}: {fault}"));
             }
         }
     }
 
-    fn include_file(&mut self, place: Place<'_>, file: &Path, origin: Origin, section: usize) {
-        if self.is_full {
-            return;
-        }
+    /// Reads a file on behalf of another one. The error is what has kept it from that, so that nobody
+    /// knows what it would have said.
+    fn include_file(&mut self, file: &Path, level: &Level) -> Result<(), String> {
         if self.files >= MOST_FILES || self.bytes >= MOST_BYTES {
-            self.is_full = true;
-            let message = format!(
-                "cannot include {file:?}, nor what follows: more than {MOST_FILES} files, or {MOST}"
-            );
-            return self.warn(place, message);
+            return Err(format!("cannot include more than {MOST_FILES} files, or {MOST} in all"));
         }
         if self.stack.len() > DEEPEST {
-            let message = format!("cannot include {file:?}: more than {DEEPEST} levels");
-            return self.warn(place, message);
+            return Err(format!("cannot include {file:?}: more than {DEEPEST} levels"));
         }
         if identity(file).is_some_and(|identity| self.stack.contains(&identity)) {
-            return self
-                .warn(place, format!("cannot include {file:?}: it is the one that includes"));
+            return Err(format!("cannot include {file:?}: it is the one that includes"));
         }
-        if let Err(error) = self.file(file, origin, Some(section)) {
-            // It has gone since it was found: for ssh no fault.
-            if *error.kind() != ErrorKind::Os(sys::errno::ENOENT) {
-                self.warn(place, error.message());
+        match self.file(file, level.origin, Some(level.section)) {
+            Ok(()) => {
+                self.check_owner(file);
+                Ok(())
             }
-        } else {
-            self.check_owner(file);
+            // It has gone since it was found: for ssh no fault.
+            Err(error) if *error.kind() == ErrorKind::Os(sys::errno::ENOENT) => Ok(()),
+            Err(error) => Err(error.message().to_owned()),
         }
     }
 

@@ -117,6 +117,16 @@ fn files_that_multiply_come_to_an_end() {
 }
 
 #[test]
+fn arguments_without_number_come_to_an_end() {
+    let home = Home::with(format!("Include{}\nHost last\n", " /*/%n".repeat(200_000)));
+    assert_eq!(home.names(), ["last"]);
+    let home = Home::with(format!("Include{}\nHost last\n", " conf.d/*".repeat(100_000)));
+    home.write("conf.d/a", "Host a\n");
+    assert_eq!(home.names(), ["a", "last"]);
+    assert!(home.warnings()[0].contains("more than"), "{:?}", home.warnings());
+}
+
+#[test]
 fn what_is_no_regular_file_is_not_opened() {
     let home = Home::with("Host a\nInclude conf.d/*\nInclude conf.d/directory /dev/null\nHost z\n");
     home.write("conf.d/1", "Host one\n");
@@ -135,6 +145,19 @@ fn what_is_no_regular_file_is_not_opened() {
     }
     // (And that ssh refuses /dev/null here; a link to nowhere is no more to it than a missing file.)
     assert_eq!(warnings.len(), 5, "{warnings:?}");
+}
+
+#[test]
+fn what_a_file_that_is_not_read_may_set_is_null() {
+    let home = Home::with("Host a\n User u\nHost *\n Port 1\n Include fifo\n User all\nHost b\n");
+    assert!(Command::new("mkfifo").arg(home.file("fifo")).status().unwrap().success());
+    let (a, b) = (home.host("a"), home.host("b"));
+    assert_eq!((&a["user"], &a["port"]), (&"u".into(), &1.into()));
+    assert_eq!((&b["user"], &b["port"]), (&serde_json::Value::Null, &1.into()));
+    assert_eq!(
+        (&a["hostName"], &a["proxyJump"]),
+        (&serde_json::Value::Null, &serde_json::Value::Null)
+    );
 }
 
 #[test]

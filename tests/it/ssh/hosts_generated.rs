@@ -225,7 +225,14 @@ impl<'a> Maker<'a> {
             }
             self.files += 1;
             let own = format!("f{}", self.files);
-            match self.random.below(6) {
+            match self.random.below(7) {
+                6 => {
+                    // By whole paths, and not by the names of the directories.
+                    for part in ["a.b/x", "a/x"] {
+                        names.extend(self.file(&format!("{own}/{part}"), depth + 1));
+                    }
+                    write!(line, "{own}/*/x").unwrap();
+                }
                 0 => {
                     // A directory of some, each later than the one before it.
                     for part in ["B", "a.conf", "b", "b.d"].iter().take(1 + self.random.below(4)) {
