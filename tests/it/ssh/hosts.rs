@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::server::wait;
-use crate::support::{TempDir, ta};
+use crate::support::{TempDir, binary, lacks, ta};
 
 /// A list takes milliseconds. Whoever waits for a FIFO or a name server would be found out by this.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -226,6 +226,31 @@ fn a_command_of_match_exec_is_not_run_and_what_it_decides_is_null() {
     // Whether the name is another one decides about the port too.
     assert_eq!((&web["user"], &web["port"]), (&Value::Null, &Value::Null));
     assert!(!trace.exists());
+}
+
+#[test]
+fn nothing_is_started_and_nobody_is_asked() {
+    const NAME: &str = "nothing_is_started_and_nobody_is_asked";
+    if lacks(NAME, "strace") {
+        return;
+    }
+    let home = Home::with(
+        "CanonicalizeHostname always\nMatch exec \"true\"\n Port 1\nMatch !exec false final\n Port 2\n\
+         Match localnetwork 10.0.0.0/8\n Port 3\nHost web.example.org\n HostName www.example.org\n \
+         ProxyCommand nc %h %p\n KnownHostsCommand /bin/true\n",
+    );
+    let trace = home.file("trace");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-e", "trace=execve,fork,vfork,clone,clone3,connect,sendto", "-o"]);
+    command.arg(&trace).arg(binary()).args(["hosts", "-l", "-F"]).arg(home.file("config"));
+    let said = said(command);
+    assert_eq!(said.stdout, format!("web.example.org  {}@?:?\n", user()), "{}", said.stderr);
+    let trace = std::fs::read_to_string(trace).unwrap();
+    let calls = |name: &str| trace.lines().filter(|line| line.contains(name)).count();
+    assert_eq!(calls("execve("), 1, "{trace}");
+    assert_eq!(calls("fork(") + calls("clone"), 0, "{trace}");
+    // The user database may have a socket of its own on this machine.
+    assert_eq!(calls("AF_INET"), 0, "{trace}");
 }
 
 #[test]
