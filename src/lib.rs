@@ -7,7 +7,7 @@
 //! Whoever writes an agent begins with [`environment`]: one interface,
 //! [`ExecEnvironment`](environment::ExecEnvironment), to this machine and to any other. [`client`]
 //! leads to another one ([`ExecClient`](client::ExecClient)), and [`protocol`] has the params and
-//! results of both.
+//! results of both. [`ssh`] knows the hosts of ~/.ssh/config.
 //!
 //! Whoever reads the code, in this order: [`protocol`] says what travels; `transport` carries it;
 //! `server` serves a connection; [`environment`] resolves what a request names; `process` runs one
@@ -37,6 +37,7 @@ mod process;
 pub mod protocol;
 mod registry;
 mod server;
+pub mod ssh;
 mod supervision;
 mod sync;
 mod sys;

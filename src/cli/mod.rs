@@ -10,6 +10,7 @@ mod exec_server;
 mod files;
 mod forward;
 mod fs;
+mod hosts;
 mod life;
 mod ping;
 mod place;
@@ -45,6 +46,7 @@ enum Command {
     Completions(completions::Completions),
     Fs(fs::Fs),
     Cp(cp::Cp),
+    Hosts(hosts::Hosts),
 }
 
 /// Runs the program with these arguments, its own name first.
@@ -67,6 +69,7 @@ impl Command {
             Self::Completions(command) => command.run(),
             Self::Fs(command) => command.run(),
             Self::Cp(command) => command.run(),
+            Self::Hosts(command) => command.run(),
         }
     }
 }

@@ -54,6 +54,37 @@ pub(crate) fn home() -> Option<OsString> {
     Some(OsStr::from_bytes(directory.to_bytes()).to_owned())
 }
 
+/// The number of this user.
+pub(crate) fn user_id() -> u32 {
+    // SAFETY: takes nothing and touches no memory.
+    unsafe { libc::getuid() }
+}
+
+/// The name and the home directory that the user database has for this user.
+pub(crate) fn account() -> Option<(OsString, OsString)> {
+    let mut buffer = vec![0; 16 * 1024];
+    // SAFETY: a passwd is integers and pointers, for which all zeros are a value.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    let mut found = std::ptr::null_mut();
+    // SAFETY: all pointers are valid for the call, and the length is the buffer's.
+    let result = unsafe {
+        libc::getpwuid_r(
+            user_id(),
+            &raw mut entry,
+            buffer.as_mut_ptr(),
+            buffer.len(),
+            &raw mut found,
+        )
+    };
+    if result != 0 || found.is_null() {
+        return None;
+    }
+    // SAFETY: the call has answered an entry, whose strings are NUL-terminated and in the buffer.
+    let (name, home) = unsafe { (CStr::from_ptr(entry.pw_name), CStr::from_ptr(entry.pw_dir)) };
+    let owned = |text: &CStr| OsStr::from_bytes(text.to_bytes()).to_owned();
+    Some((owned(name), owned(home)))
+}
+
 /// A number that nobody can foresee: std seeds its hashers from the kernel.
 pub(crate) fn random_number() -> u64 {
     RandomState::new().build_hasher().finish()

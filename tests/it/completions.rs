@@ -20,7 +20,8 @@ fn options(command: &str) -> Vec<String> {
     words.filter(|word| word.starts_with("--")).collect()
 }
 
-const COMMANDS: &[&str] = &["exec-server", "run", "forward", "connect", "ping", "completions"];
+const COMMANDS: &[&str] =
+    &["exec-server", "run", "forward", "connect", "ping", "completions", "hosts"];
 
 fn shell(program: &str, args: &[&str], line: &str) -> String {
     let output = Command::new(program).args(args).arg("-c").arg(line).output().unwrap();

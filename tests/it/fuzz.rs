@@ -9,31 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 
 use crate::support::frames::{BINARY, CONTINUATION, FIN, Frames, PING, PONG, TEXT, masked};
+use crate::support::random::Random;
 use crate::support::{DEADLINE, Peer, Server, Setup, TempDir, procfs};
-
-/// xorshift64*: good enough to choose with, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(limit).unwrap()).unwrap()
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
-    }
-}
 
 /// Runs the body with a seed that is told when the body fails.
 fn seeded(body: impl FnOnce(&mut Random, Duration)) {

@@ -104,7 +104,7 @@ enum Value {
 /// What an option's value is.
 fn value_of(long: &str) -> Value {
     match long {
-        "--token-file" | "--epoch-file" => Value::File,
+        "--token-file" | "--epoch-file" | "--config" => Value::File,
         // That of `ta run` is on another machine, which often has the same.
         "--cwd" => Value::Directory,
         "--log-level" => Value::Words(&["off", "error", "warn", "info", "debug"]),

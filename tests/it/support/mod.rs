@@ -9,6 +9,7 @@ pub(crate) mod params;
 mod peer;
 pub(crate) mod procfs;
 pub(crate) mod proxy;
+pub(crate) mod random;
 pub(crate) mod server;
 pub(crate) mod sys;
 mod wire;

@@ -1,0 +1,3 @@
+//! Hosts that are reached by the system's `ssh`.
+
+pub mod config;
