@@ -14,6 +14,7 @@ mod life;
 mod ping;
 mod place;
 mod run;
+mod thread;
 mod token;
 
 use std::ffi::OsString;
@@ -79,13 +80,6 @@ const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found.
 const NOT_FOUND: u8 = 127;
 
-/// Says on one line why a command was not run to its end, and answers what that means to
-/// whoever called `ta run`.
-fn failed(error: &Error) -> ExitCode {
-    say_failure(error);
-    ExitCode::from(code(error))
-}
-
 /// Says on one line what has failed, why, and what to do.
 fn say_failure(error: &Error) {
     say_error(&sentence(error));
@@ -100,6 +94,7 @@ fn sentence(error: &Error) -> String {
     message.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
+/// What a failure means to whoever has called.
 fn code(error: &Error) -> u8 {
     match (error.kind(), error.step()) {
         (ErrorKind::NoShell, _) => NOT_FOUND,

@@ -36,7 +36,8 @@ macro_rules! command {
             /// fenced)
             #[argh(option, from_str_fn(crate::cli::place::epoch))]
             epoch: Option<u64>,
-            /// file that holds the token (without it TA_EXEC_TOKEN counts, unless the URL has a ?token=)
+            /// file that holds the token (without it TA_EXEC_TOKEN counts, unless the URL has a
+            /// ?token=)
             #[argh(option)]
             token_file: Option<String>,
             $($own)*

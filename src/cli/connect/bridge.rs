@@ -10,18 +10,18 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use super::room::Room;
 use crate::cli::end::End;
+use crate::cli::thread::spawn;
 use crate::client::{Carrier, Opened, loss};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc::{self, Message};
 use crate::sys::poll::{Interest, Waker, wait_for};
-use crate::sys::signal::{self, Signals};
+use crate::sys::signal;
 use crate::sys::{self, fd};
 use crate::transport::stdio::LineSource;
 use crate::transport::{Event, Framing, Outbox, Patience, Source, message};
@@ -35,7 +35,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How often it is looked whether somebody still reads the answers that are waited for.
 const GLANCE: Duration = Duration::from_millis(100);
 /// Signals and one last word of each thread.
-const NEWS: usize = 8;
+pub(super) const NEWS: usize = 8;
 
 pub(super) enum News {
     Signal(i32),
@@ -46,24 +46,6 @@ pub(super) enum News {
     FarEnded(Error),
     /// A write to stdout has failed.
     Unread,
-}
-
-/// Waits for signals on a thread.
-pub(super) fn watch(signals: Signals) -> Result<(Sender<News>, Receiver<News>)> {
-    let (sender, news) = bounded(NEWS);
-    let told = sender.clone();
-    spawn("signals", move || {
-        while let Ok(signal) = signals.wait() {
-            let _ = told.send(News::Signal(signal));
-        }
-    })?;
-    Ok((sender, news))
-}
-
-pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024);
-    let failed = |error: std::io::Error| Error::io(&error, "cannot make a thread");
-    thread.spawn(run).map(drop).map_err(failed)
 }
 
 /// How many answers are due, and whether more can become so.

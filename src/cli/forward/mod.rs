@@ -10,6 +10,7 @@ mod relay;
 mod spec;
 mod stdio;
 
+use std::fmt;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,12 +23,12 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::arguments::say_error;
 use super::end::End;
 use super::place::{self, Place, Variables};
+use super::thread::{spawn, watch};
 use crate::client::ExecClient;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sys;
 use crate::sys::signal::{self, Signals};
+use crate::sys::{self, errno};
 use listener::{Listener, SocketFile};
-use relay::spawn;
 use spec::{From, Spec, To};
 
 pub(super) use spec::STDIO;
@@ -108,7 +109,9 @@ impl Forward {
             files.extend(file);
         }
         let (sender, news) = bounded(NEWS);
-        watch(signals, sender.clone())?;
+        let told = sender.clone();
+        let tell = move |signal| drop(told.send(News::Signal(signal)));
+        watch(signals, tell).map_err(End::Failed)?;
         let client = connect(place, &sender, &news)?;
         let shared = Arc::new(Shared { client, news: sender, lost: AtomicBool::new(false) });
         match specs.as_slice() {
@@ -136,19 +139,6 @@ fn specs(texts: &[String]) -> std::result::Result<Vec<Spec>, String> {
     Ok(specs)
 }
 
-fn watch(signals: Signals, news: Sender<News>) -> Result<(), End> {
-    let wait = move || {
-        while let Ok(signal) = signals.wait() {
-            let _ = news.send(News::Signal(signal));
-        }
-    };
-    spawn("signals", wait).map_err(|error| End::Failed(no_thread(&error)))
-}
-
-fn no_thread(error: &io::Error) -> Error {
-    Error::io(error, "cannot make a thread")
-}
-
 /// Reaches the environment; a signal meanwhile ends it at once.
 fn connect(place: Place, sender: &Sender<News>, news: &Receiver<News>) -> Result<ExecClient, End> {
     let (connected, client) = bounded(1);
@@ -157,7 +147,7 @@ fn connect(place: Place, sender: &Sender<News>, news: &Receiver<News>) -> Result
         Ok(client) => drop(connected.send(client)),
         Err(error) => drop(sender.send(News::End(End::Failed(error)))),
     };
-    spawn("connect", connect).map_err(|error| End::Failed(no_thread(&error)))?;
+    spawn("connect", connect).map_err(End::Failed)?;
     crossbeam_channel::select! {
         recv(client) -> client => client.map_err(|_| next(news)),
         recv(news) -> told => Err(end_of(told.ok())),
@@ -181,18 +171,16 @@ fn serve(shared: &Arc<Shared>, listeners: Vec<Listener>, to: &To) -> Result<(), 
     for listener in listeners {
         say_error(&format!("forwarding {} to {to}", listener.name));
         let (shared, to) = (Arc::clone(shared), to.clone());
-        spawn("accept", move || accept(&shared, &listener, &to))
-            .map_err(|error| End::Failed(no_thread(&error)))?;
+        spawn("accept", move || accept(&shared, &listener, &to)).map_err(End::Failed)?;
     }
     Ok(())
 }
 
 fn accept(shared: &Arc<Shared>, listener: &Listener, to: &To) {
     let mut is_failing = false;
-    let tell = |error: &io::Error, is_failing: &mut bool| {
+    let tell = |error: &dyn fmt::Display, is_failing: &mut bool| {
         if !std::mem::replace(is_failing, true) {
-            let error = Error::io(error, format!("cannot take connections on {}", listener.name));
-            say_error(error.message());
+            say_error(&format!("cannot take connections on {}: {error}", listener.name));
         }
         thread::sleep(PAUSE);
     };
@@ -202,7 +190,7 @@ fn accept(shared: &Arc<Shared>, listener: &Listener, to: &To) {
             // It had left before it was accepted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) => {
-                tell(&error, &mut is_failing);
+                tell(&errno::message(errno::of(&error)), &mut is_failing);
                 continue;
             }
         };

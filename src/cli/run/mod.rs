@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::end::End;
 use super::place::{self, Place, URL, Variables};
 use super::{duration, token};
 use crate::client::Process;
@@ -19,7 +20,6 @@ use crate::environment::ExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{EnvDelta, ExecParams, PtySize, SpawnParams};
 use crate::sys::signal::{self, Signals};
-use supervisor::End;
 
 /// How long a command has from SIGTERM to SIGKILL when its time is up or `ta` is to end.
 const GRACE: Duration = Duration::from_secs(1);
@@ -92,13 +92,9 @@ impl Run {
         }
         let signals = Signals::block(&signals);
         let resizes = self.tty.then(|| Signals::block(&[signal::WINCH]));
-        let plan = self.plan(variables).map_err(End::from);
+        let plan = self.plan(variables);
         let end = plan.and_then(|plan| supervisor::run(plan, signals, resizes));
-        match end.unwrap_or_else(|end| end) {
-            End::Code(code) => ExitCode::from(code),
-            End::Signal(signal) => signal::die_of(signal),
-            End::Failed(error) => super::failed(&error),
-        }
+        end.unwrap_or_else(End::Failed).exit()
     }
 
     fn plan(mut self, variables: Variables) -> Result<Plan> {

@@ -34,12 +34,12 @@ impl Outputs {
     ///
     /// # Errors
     /// `EMFILE`.
-    pub(super) fn standard() -> io::Result<Self> {
-        Ok(Self {
-            stdout: sys::fd::duplicate_standard(1)?,
-            stderr: sys::fd::duplicate_standard(2)?,
-            written: Arc::default(),
-        })
+    pub(super) fn standard() -> Result<Self> {
+        let standard = |number| {
+            let stream = sys::fd::duplicate_standard(number);
+            stream.map_err(|error| Error::io(&error, "cannot run a command"))
+        };
+        Ok(Self { stdout: standard(1)?, stderr: standard(2)?, written: Arc::default() })
     }
 
     /// A count that grows with every byte that somebody has taken.

@@ -1,17 +1,17 @@
 //! What happens to a command while it runs, decided in one place.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, at, bounded, never, select};
 
-use super::super::lost_thread;
 use super::streams::{self, Outcome, Outputs};
 use super::terminal::{self, Terminal};
 use super::{GRACE, Plan, Started};
+use crate::cli::end::End;
+use crate::cli::lost_thread;
+use crate::cli::thread::{spawn, watch};
 use crate::client::{Answer, ProcessControl, ProcessExit};
 use crate::environment::ExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,28 +24,8 @@ const NEWS: usize = 8;
 /// How long a command that has been killed may take to be over, once nobody takes its output
 /// any more. It covers a slow connection's way there and back.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The stack of the threads here: they move bytes and build messages.
-const STACK: usize = 256 * 1024;
 /// The exit code after a timeout, as that of timeout(1).
 const TIMED_OUT: u8 = 124;
-
-/// How `ta run` ends.
-pub(super) enum End {
-    /// With this exit code.
-    Code(u8),
-    /// By this signal, which it has been sent and which has ended the command. A shell shows
-    /// 128 more than it, and stops the script that has been interrupted; had `ta` only exited
-    /// with that code, the script would go on with its next line.
-    Signal(i32),
-    /// By a failure of its own.
-    Failed(Error),
-}
-
-impl From<Error> for End {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
 
 /// What the main thread is told.
 enum News {
@@ -57,18 +37,17 @@ enum News {
 /// `resizes` those of the terminal's window.
 ///
 /// # Errors
-/// The end of a command that has not been started.
-pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Result<End, End> {
+/// The command cannot be started, or nothing be done for it.
+pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Result<End> {
     let (sender, news) = bounded(NEWS);
     let told: Sender<News> = sender.clone();
-    spawn("signals", move || {
-        while let Ok(signal) = signals.wait() {
-            let _ = told.send(News::Signal(signal));
-        }
-    })?;
+    watch(signals, move |signal| drop(told.send(News::Signal(signal))))?;
     let timeout = plan.timeout;
     let (window, stdin) = (plan.window, plan.stdin);
-    let Started { environment, process, served } = connect(plan, &news)?;
+    let Started { environment, process, served } = match connect(plan, &news)? {
+        Ok(started) => started,
+        Err(signal) => return Ok(End::Signal(signal)),
+    };
     let control = process.control();
     // Before a byte of output is shown or a key is read.
     let terminal = window.map(|_| Terminal::take_over()).transpose()?;
@@ -87,7 +66,7 @@ pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Res
         // Nobody waits for the answer: a command that is over already has no stdin to close.
         let _ = control.begin_write(&[], true);
     }
-    let outputs = Outputs::standard().map_err(|error| cannot_start(&error))?;
+    let outputs = Outputs::standard()?;
     let written = outputs.written();
     let (sender, over) = bounded(1);
     spawn("output", move || drop(sender.send(outputs.pass_on(process))))?;
@@ -108,29 +87,20 @@ pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Res
     Ok(supervisor.run())
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK);
-    thread.spawn(run).map(drop).map_err(|error| cannot_start(&error))
-}
-
-fn cannot_start(error: &io::Error) -> Error {
-    Error::io(error, "cannot run a command")
-}
-
 /// Starts the command; a signal before it has started ends `ta` at once, and the command with
-/// the connection.
-fn connect(plan: Plan, news: &Receiver<News>) -> Result<Started, End> {
+/// the connection; that is the inner error.
+fn connect(plan: Plan, news: &Receiver<News>) -> Result<Result<Started, i32>> {
     let (sender, started) = bounded(1);
     spawn("connect", move || drop(sender.send(plan.start())))?;
     loop {
         select! {
-            recv(started) -> started => return Ok(started.map_err(|_| lost_thread())??),
+            recv(started) -> started => return started.map_err(|_| lost_thread())?.map(Ok),
             recv(news) -> news => match news {
                 Ok(News::Signal(signal::TSTP)) => signal::to_self(signal::STOP),
                 Ok(News::Signal(signal::CONT)) => {}
-                Ok(News::Signal(signal)) => return Err(End::Signal(signal)),
-                Ok(News::StdinFailed(error)) => return Err(End::Failed(error)),
-                Err(_) => return Err(lost_thread().into()),
+                Ok(News::Signal(signal)) => return Ok(Err(signal)),
+                Ok(News::StdinFailed(error)) => return Err(error),
+                Err(_) => return Err(lost_thread()),
             }
         }
     }
@@ -174,7 +144,7 @@ impl Supervisor {
             let end = select! {
                 recv(self.over) -> outcome => Some(match outcome {
                     Ok(outcome) => self.over(outcome),
-                    Err(_) => lost_thread().into(),
+                    Err(_) => End::Failed(lost_thread()),
                 }),
                 recv(self.news) -> news => match news {
                     Ok(News::Signal(signal)) => self.on_signal(signal),
@@ -289,7 +259,7 @@ impl Supervisor {
             (None, Some(signal)) => End::Code((128 + signal).try_into().unwrap_or(u8::MAX)),
             (None, None) => {
                 let message = "the server cannot tell how the command has ended";
-                Error::new(ErrorKind::Internal, message).into()
+                End::Failed(Error::new(ErrorKind::Internal, message))
             }
         }
     }
