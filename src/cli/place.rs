@@ -179,6 +179,11 @@ impl Way {
 }
 
 impl Place {
+    /// The epoch that this host has there.
+    pub(super) fn epoch(&self) -> Option<u64> {
+        self.epoch
+    }
+
     /// Whether it is this machine, with no server in between.
     pub(super) fn is_here(&self) -> bool {
         matches!(self.way, Way::Here)

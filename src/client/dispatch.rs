@@ -56,6 +56,8 @@ pub(super) struct Content {
 /// The calls, processes and connections of one client.
 #[derive(Default)]
 pub(super) struct Dispatch {
+    /// The host's.
+    epoch: Option<u64>,
     state: Mutex<State>,
 }
 
@@ -97,11 +99,14 @@ fn remove<E>(all: &mut HashMap<String, Subscriber<E>>, id: &str, ticket: Ticket)
     is_it && all.remove(id).is_some()
 }
 
-/// What an end means, given what else is known of it.
-pub(crate) fn loss(end: &End, why: Option<String>) -> Error {
+/// What an end means to a host of this epoch, given what else is known of it.
+pub(crate) fn loss(end: &End, why: Option<String>, epoch: Option<u64>) -> Error {
     match (end, why) {
         (End::Fenced, _) => {
-            let message = "another host with a newer epoch has taken over this environment";
+            // (As the server says it, which tells its own epoch to calls alone.)
+            let newer =
+                epoch.map_or_else(String::new, |own| format!(": its epoch is newer than {own}"));
+            let message = format!("another host has taken over this environment{newer}");
             Error::new(ErrorKind::StaleEpoch, message)
         }
         (_, Some(why)) => lost(&why),
@@ -113,6 +118,10 @@ pub(crate) fn loss(end: &End, why: Option<String>) -> Error {
 }
 
 impl Dispatch {
+    pub(super) fn of_epoch(epoch: Option<u64>) -> Self {
+        Self { epoch, ..Self::default() }
+    }
+
     /// Takes note of a request; answers its id.
     pub(super) fn expect(&self, pending: Pending) -> Result<u64> {
         let mut state = lock(&self.state);
@@ -188,7 +197,7 @@ impl Dispatch {
                 Event::End(end) => break end,
             }
         };
-        self.end(&loss(&end, explain(&end)));
+        self.end(&loss(&end, explain(&end), self.epoch));
     }
 
     /// The connection has ended: whoever waits is told, once.

@@ -74,7 +74,7 @@ impl Due {
 
 /// Passes messages on until one side has ended.
 pub(super) fn run(
-    opened: Opened,
+    (opened, epoch): (Opened, Option<u64>),
     sender: &Sender<News>,
     news: &Receiver<News>,
 ) -> Result<End, End> {
@@ -84,7 +84,7 @@ pub(super) fn run(
     let up = Up { from: near.source, to: outbox.clone(), back: near.outbox.clone() };
     let (told, counted) = (sender.clone(), Arc::clone(&due));
     spawn("stdin", move || up.run(&told, &counted)).map_err(End::Failed)?;
-    let down = Down { to: near.outbox.clone(), carrier: Arc::clone(&carrier) };
+    let down = Down { to: near.outbox.clone(), carrier: Arc::clone(&carrier), epoch };
     let (told, counted) = (sender.clone(), Arc::clone(&due));
     spawn("output", move || down.run(source, &told, &counted)).map_err(End::Failed)?;
     let mut end = wait(news, &due, &outbox);
@@ -229,6 +229,7 @@ fn pass(to: &Outbox, room: &Arc<Room>, text: &str) {
 struct Down {
     to: Outbox,
     carrier: Arc<dyn Carrier>,
+    epoch: Option<u64>,
 }
 
 impl Down {
@@ -249,7 +250,7 @@ impl Down {
                 Event::End(end) => break end,
             }
         };
-        let error = loss(&end, self.carrier.explain(&end));
+        let error = loss(&end, self.carrier.explain(&end), self.epoch);
         let _ = news.send(News::FarEnded(error));
     }
 }

@@ -48,6 +48,7 @@ impl Connect {
 }
 
 fn end(place: Place, signals: Signals) -> Result<End, End> {
+    let epoch = place.epoch();
     let (sender, news) = bounded(NEWS);
     let told = sender.clone();
     let tell = move |signal| drop(told.send(News::Signal(signal)));
@@ -62,5 +63,5 @@ fn end(place: Place, signals: Signals) -> Result<End, End> {
         }),
     };
     let opened = opened.map_err(|_| End::Failed(lost_thread()))?.map_err(End::Failed)?;
-    bridge::run(opened, &sender, &news)
+    bridge::run((opened, epoch), &sender, &news)
 }

@@ -62,10 +62,10 @@ An IPv6 address is written [::1]. What has a / in it is a socket.
 
 Where it listens is told on stderr, a line each. When the environment is lost,
 its connections end, and the next one makes a new way there. SIGINT and SIGTERM
-end it. The token comes from TA_EXEC_TOKEN, from --token-file, or from the URL.",
+end it, and so does a newer host, which is final. The token comes from TA_EXEC_TOKEN, from --token-file, or from the URL.",
         error_code(1, "-: the far end has refused or reset the connection"),
         error_code(2, "an option or a forward is not as it must be"),
-        error_code(125, "it cannot listen, or the environment cannot be reached, or is lost (-:)")
+        error_code(125, "it cannot listen, or the environment cannot be reached, is lost (-:), or is a newer host's")
     )]
     struct Forward {
         #[argh(positional, arg_name = "forward")]
@@ -86,6 +86,8 @@ struct Shared {
     news: Sender<News>,
     /// The loss of the environment has been told, and it has not been reached since.
     lost: AtomicBool,
+    /// The end of the connection to the environment that stands now will be told.
+    watched: Arc<AtomicBool>,
 }
 
 impl Forward {
@@ -112,12 +114,17 @@ impl Forward {
         let told = sender.clone();
         let tell = move |signal| drop(told.send(News::Signal(signal)));
         watch(signals, tell).map_err(End::Failed)?;
-        let client = connect(place, &sender, &news)?;
-        let shared = Arc::new(Shared { client, news: sender, lost: AtomicBool::new(false) });
+        let shared = Arc::new(Shared {
+            client: connect(place, &sender, &news)?,
+            news: sender,
+            lost: AtomicBool::new(false),
+            watched: Arc::default(),
+        });
         match specs.as_slice() {
             [Spec { from: From::Stdio, to }] => stdio::start(&shared, to.clone())?,
             _ => {
-                bound.into_iter().try_for_each(|(listeners, to)| serve(&shared, listeners, &to))?
+                shared.watch();
+                bound.into_iter().try_for_each(|(listeners, to)| serve(&shared, listeners, &to))?;
             }
         }
         let end = next(&news);
@@ -139,11 +146,13 @@ fn specs(texts: &[String]) -> std::result::Result<Vec<Spec>, String> {
     Ok(specs)
 }
 
-/// Reaches the environment; a signal meanwhile ends it at once.
+/// Reaches the environment, and hears from it whether this host may use it, before anybody is told
+/// where to connect. A signal meanwhile ends it at once.
 fn connect(place: Place, sender: &Sender<News>, news: &Receiver<News>) -> Result<ExecClient, End> {
     let (connected, client) = bounded(1);
     let sender = sender.clone();
-    let connect = move || match place.client() {
+    let reach = || place.client().and_then(|client| client.ping().map(|()| client));
+    let connect = move || match reach() {
         Ok(client) => drop(connected.send(client)),
         Err(error) => drop(sender.send(News::End(End::Failed(error)))),
     };
@@ -212,6 +221,28 @@ fn accept(shared: &Arc<Shared>, listener: &Listener, to: &To) {
 impl Shared {
     fn reached(&self) {
         self.lost.store(false, Ordering::Relaxed);
+        self.watch();
+    }
+
+    /// Sees to it that a newer host is known of at once, and not when somebody connects the next
+    /// time: until then whoever has started this would take it for one that works.
+    fn watch(&self) {
+        if self.watched.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (news, watched) = (self.news.clone(), Arc::clone(&self.watched));
+        let tell = move |error: Error| {
+            // The next connection makes a new way, which is watched then.
+            watched.store(false, Ordering::Relaxed);
+            if *error.kind() == ErrorKind::StaleEpoch {
+                let _ = news.try_send(News::End(End::Failed(error)));
+            }
+        };
+        if let Err(error) = self.client.when_lost(tell)
+            && *error.kind() == ErrorKind::StaleEpoch
+        {
+            let _ = self.news.try_send(News::End(End::Failed(error)));
+        }
     }
 
     /// Tells why a connection has ended; the loss of the environment once.
