@@ -62,10 +62,11 @@ An IPv6 address is written [::1]. What has a / in it is a socket.
 
 Where it listens is told on stderr, a line each. When the environment is lost,
 its connections end, and the next one makes a new way there. SIGINT and SIGTERM
-end it, and so does a newer host, which is final. The token comes from TA_EXEC_TOKEN, from --token-file, or from the URL.",
+end it, and so does a newer host. The token comes from TA_EXEC_TOKEN, from
+--token-file, or from the URL.",
         error_code(1, "-: the far end has refused or reset the connection"),
         error_code(2, "an option or a forward is not as it must be"),
-        error_code(125, "it cannot listen, or the environment cannot be reached, is lost (-:), or is a newer host's")
+        error_code(125, "it cannot listen, the environment cannot be reached or is lost (-:), or a newer host has it")
     )]
     struct Forward {
         #[argh(positional, arg_name = "forward")]

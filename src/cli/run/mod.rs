@@ -41,6 +41,8 @@ on this machine to see while ta runs).
 
 Output comes as it is written, byte for byte. Without -i the command's stdin
 is empty. What the command leaves running in its process group ends with it.
+With -i, once stdin has ended and nobody can read stdout any more, the command
+has a second to end by itself; then it is ended.
 
 When its time is up the command gets SIGTERM, and SIGKILL one second later.
 Ctrl-C sends it SIGINT, a second one SIGKILL; a third waits for nobody.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, at, bounded, never, select};
 
-use super::streams::{self, Outcome, Outputs};
+use super::streams::{self, Fed, Outcome, Outputs};
 use super::terminal::{self, Terminal};
 use super::{GRACE, Plan, Started};
 use crate::cli::end::End;
@@ -31,6 +31,8 @@ const TIMED_OUT: u8 = 124;
 enum News {
     Signal(i32),
     StdinFailed(Error),
+    /// Our stdin has ended, and nobody can read our stdout any more.
+    Deserted,
 }
 
 /// Starts the command and sees it to its end. `signals` are those that end or stop `ta`,
@@ -58,9 +60,12 @@ pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Res
     if stdin {
         let to = control.stdin();
         spawn("stdin", move || {
-            if let Err(error) = streams::feed(to) {
-                let _ = sender.send(News::StdinFailed(error));
-            }
+            let news = match streams::feed(to) {
+                Ok(Fed::All) if streams::await_unread() => News::Deserted,
+                Ok(_) => return,
+                Err(error) => News::StdinFailed(error),
+            };
+            let _ = sender.send(news);
         })?;
     } else if !served {
         // Nobody waits for the answer: a command that is over already has no stdin to close.
@@ -81,6 +86,7 @@ pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Res
         interrupts: 0,
         time_is_up: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         give_up: None,
+        leave: None,
         written,
         seen: 0,
     };
@@ -100,6 +106,8 @@ fn connect(plan: Plan, news: &Receiver<News>) -> Result<Result<Started, i32>> {
                 Ok(News::Signal(signal::CONT)) => {}
                 Ok(News::Signal(signal)) => return Ok(Err(signal)),
                 Ok(News::StdinFailed(error)) => return Err(error),
+                // (It comes of a command that has been started.)
+                Ok(News::Deserted) => {}
                 Err(_) => return Err(lost_thread()),
             }
         }
@@ -131,6 +139,8 @@ struct Supervisor {
     time_is_up: Option<Instant>,
     /// When the command's end is not waited for any longer, unless output has been taken.
     give_up: Option<Instant>,
+    /// When a command that nobody talks to any more is ended.
+    leave: Option<Instant>,
     written: Arc<AtomicU64>,
     /// What `written` was when that was last decided.
     seen: u64,
@@ -139,7 +149,7 @@ struct Supervisor {
 impl Supervisor {
     fn run(mut self) -> End {
         let end = loop {
-            let due = [self.time_is_up, self.give_up].into_iter().flatten().min();
+            let due = [self.time_is_up, self.give_up, self.leave].into_iter().flatten().min();
             let due = due.map_or_else(never, at);
             let end = select! {
                 recv(self.over) -> outcome => Some(match outcome {
@@ -149,6 +159,13 @@ impl Supervisor {
                 recv(self.news) -> news => match news {
                     Ok(News::Signal(signal)) => self.on_signal(signal),
                     Ok(News::StdinFailed(error)) => Some(End::Failed(error)),
+                    // Whoever has started us is gone, and would be waited for by a command that
+                    // does not heed the end of its stdin. One that does so, or is over anyhow,
+                    // has a moment for its own exit code: `ta run -i … | head -1`.
+                    Ok(News::Deserted) => {
+                        self.leave = Some(Instant::now() + PATIENCE);
+                        None
+                    }
                     Err(_) => {
                         self.news = never();
                         None
@@ -223,6 +240,9 @@ impl Supervisor {
             };
             self.ending = Ending::TimedOut(answer);
             self.give_up_after(GRACE + PATIENCE);
+        }
+        if self.leave.take_if(|time| *time <= now).is_some() {
+            return Some(self.over(Outcome::Unread));
         }
         self.give_up.take_if(|time| *time <= now)?;
         // Somebody still takes what has arrived: at most a window of it is left.
