@@ -114,7 +114,6 @@ fn advice(error: &Error) -> Option<&'static str> {
     match (error.kind(), error.step()) {
         (_, Some(StartStep::Cwd)) => Some("--cwd names a directory on the server's machine"),
         (ErrorKind::NoShell, _) => Some("give a program and its arguments in place of -c"),
-        (ErrorKind::ConnectionLost, _) => Some("the server's log may tell why"),
         (ErrorKind::StaleEpoch, _) => Some("end this host, or give it a higher --epoch"),
         (ErrorKind::Limit, _) => Some("try again when less is running there"),
         _ => None,

@@ -227,7 +227,7 @@ impl Place {
                 let program = std::env::current_exe();
                 let program =
                     program.map_err(|error| Error::io(&error, "cannot find ta itself"))?;
-                let words = ["exec-server", "--stdio", "--log-level", "warn"].map(OsString::from);
+                let words = ["exec-server", "--stdio"].map(OsString::from);
                 options.open_stdio(&[&[program.into_os_string()], &words[..]].concat())
             }
         }

@@ -39,7 +39,7 @@ mod websocket;
 pub use crate::environment::{
     Answer, Process, ProcessControl, ProcessEvent, ProcessExit, ProcessStdin, Stream,
 };
-pub(crate) use dispatch::loss;
+pub(crate) use dispatch::{Known, loss, speaks};
 pub(crate) use link::{Carrier, Opened};
 pub use net::{ConnectionEvent, ConnectionWriter, RemoteConnection};
 

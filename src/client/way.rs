@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::dispatch::loss;
+use super::dispatch::{Known, loss};
 use super::link::{CALL_TIMEOUT, Link, Opened};
 use super::{command, memory, websocket};
 use crate::environment::Machine;
@@ -142,7 +142,10 @@ fn introduce(opened: &mut Opened, epoch: Option<u64>) -> Result<()> {
             _ => Ok(()),
         },
         Event::TooLong | Event::NotText(_) => Ok(()),
-        Event::End(end) => Err(loss(&end, opened.carrier.explain(&end), epoch)),
+        Event::End(end) => {
+            let why = opened.carrier.explain(&end);
+            Err(loss(&end, Known { why, epoch, has_spoken: false }))
+        }
     }
 }
 

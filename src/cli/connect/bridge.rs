@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use super::room::Room;
 use crate::cli::end::End;
 use crate::cli::thread::spawn;
-use crate::client::{Carrier, Opened, loss};
+use crate::client::{Carrier, Known, Opened, loss, speaks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc::{self, Message};
 use crate::sys::poll::{Interest, Waker, wait_for};
@@ -235,8 +235,13 @@ struct Down {
 impl Down {
     fn run(self, mut source: Box<dyn Source + Send>, news: &Sender<News>, due: &Due) {
         let room = Arc::default();
+        let mut has_spoken = false;
         let end = loop {
-            match source.next() {
+            let event = source.next();
+            if let Event::Message(text) = &event {
+                has_spoken = has_spoken || speaks(text);
+            }
+            match event {
                 Event::Message(text) if text.contains('\n') => {
                     // White space, between two tokens; on a pipe it would end the message.
                     pass(&self.to, &room, &text.replace(['\n', '\r'], " "));
@@ -250,7 +255,8 @@ impl Down {
                 Event::End(end) => break end,
             }
         };
-        let error = loss(&end, self.carrier.explain(&end), self.epoch);
+        let why = self.carrier.explain(&end);
+        let error = loss(&end, Known { why, epoch: self.epoch, has_spoken });
         let _ = news.send(News::FarEnded(error));
     }
 }

@@ -254,10 +254,8 @@ impl Shared {
             }
             ErrorKind::ConnectionLost => {
                 if !self.lost.swap(true, Ordering::Relaxed) {
-                    say_error(&format!(
-                        "{} (the next connection makes a new one)",
-                        error.message()
-                    ));
+                    let message = error.message();
+                    say_error(&format!("{message}; the next connection makes a new one"));
                 }
             }
             _ => say_error(&format!("{name} to {to}: {}", error.message())),

@@ -35,9 +35,9 @@ place::command! {
         example = "{command_name} --cwd src --timeout 10m -c 'make -j8 2>&1'",
         example = "tar c . | {command_name} -i -- tar x -C /tmp",
         example = "{command_name} -it -- bash",
-        note = "The token comes from the environment variable TA_EXEC_TOKEN, from
---token-file, or from the URL's ?token= (percent-encoded, and for everybody
-on this machine to see while ta runs).
+        note = "The token comes from --token-file or the URL's ?token= (percent-encoded, and
+for everybody on this machine to see while ta runs), and where neither is given
+from the environment variable TA_EXEC_TOKEN.
 
 Output comes as it is written, byte for byte. Without -i the command's stdin
 is empty. What the command leaves running in its process group ends with it.
@@ -63,7 +63,8 @@ The exit code is the command's own, 128+n where signal n has ended it
         /// directory to run in, absolute or relative to the server's
         #[argh(option)]
         cwd: Option<String>,
-        /// set a variable, as NAME=VALUE; as NAME, pass the caller's own on; may be repeated
+        /// set a variable, as NAME=VALUE; as NAME, pass the caller's own on, if it is set; may be
+        /// repeated
         #[argh(option)]
         env: Vec<String>,
         /// end the command after this time: 10s, 500ms, 2m, 1h, or seconds

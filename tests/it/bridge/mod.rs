@@ -140,7 +140,7 @@ fn a_lost_connection_and_a_newer_host_are_told_in_one_line() {
 
     let done = talk(ta(&["connect", "--via", "sh -c 'read a; exit 3'"]), b"x\n");
     assert_eq!(done.code, 1, "{done:?}");
-    done.assert_one_line("\"sh\" has exited with 3");
+    done.assert_one_line("the command \"sh\" ended with exit code 3 before it spoke");
 }
 
 #[test]

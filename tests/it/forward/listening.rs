@@ -89,6 +89,8 @@ fn what_is_wrong_is_one_line_and_2_or_125() {
     for spec in ["8000", "x:localhost:80", "0:localhost:0", "0:[::1:80", "-:host", "0:h:99999"] {
         run(&[spec]).assert_failed(2, "is no forward");
     }
+    run(&["9999"]).assert_failed(2, "it does not say where to (they are written");
+    run(&["9999"]).assert_failed(2, "8000:localhost:80");
     run(&["-:h:1", "0:h:1"]).assert_failed(2, "nothing beside it");
     run(&["--nope"]).assert_failed(2, "nope");
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
