@@ -61,6 +61,7 @@ pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<
         }
         Err(()) => {
             let message = without_queries(exit.output.trim_end(), &given);
+            let message = of_value(&message).unwrap_or(message);
             if is_files {
                 let words = message.split_whitespace().collect::<Vec<_>>().join(" ");
                 say_error(&escaped(&carried(&words)));
@@ -87,6 +88,24 @@ fn without_queries(message: &str, given: &[&str]) -> String {
         _ => message,
     };
     given.iter().fold(message.to_owned(), shown)
+}
+
+/// The parser's message about a value, in our words: which option, which value, and what is allowed.
+fn of_value(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("Error parsing ")?;
+    let rest =
+        rest.strip_prefix("option ").or_else(|| rest.strip_prefix("positional argument "))?;
+    let (name, rest) = rest.strip_prefix('\'')?.split_once("' with value '")?;
+    let (value, why) = rest.rsplit_once("': ")?;
+    let why = match why {
+        // As the standard library has it of numbers without a sign, which is what there is here.
+        "invalid digit found in string" | "cannot parse integer from empty string" => {
+            "it takes a whole number, 0 or more"
+        }
+        "number too large to fit in target type" => "the number is too large",
+        other => other,
+    };
+    Some(format!("{name} {value:?}: {why}"))
 }
 
 /// `--name=value` becomes `--name value`, up to the first `--`.
@@ -252,6 +271,22 @@ mod tests {
             is_text(&carry(&"\u{e4}".into())) && !is_text(&carry(&OsString::from_vec(vec![255])))
         );
         assert_eq!(escaped(&OsString::from_vec(b"a\xff\n\x1b\\".to_vec())), "a\\xff\\n\\x1b\\\\");
+    }
+
+    #[test]
+    fn a_value_that_is_wrong_is_named_with_its_option() {
+        for (why, told) in [
+            ("invalid digit found in string", "it takes a whole number, 0 or more"),
+            ("there is no 'x'", "there is no 'x'"),
+        ] {
+            let message = format!("Error parsing option '--count' with value 'a': {why}");
+            let found = of_value(&message).unwrap();
+            assert!(found.starts_with("--count \"a") && found.ends_with(told), "{found}");
+        }
+        assert_eq!(of_value("Unrecognized argument: --x"), None);
+        assert!("x".parse::<u16>().unwrap_err().to_string() == "invalid digit found in string");
+        assert!("".parse::<u16>().unwrap_err().to_string().ends_with("from empty string"));
+        assert!("70000".parse::<u16>().unwrap_err().to_string().starts_with("number too large"));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(super) struct ExecServer {
     #[argh(option, default = "\"127.0.0.1\".to_owned()")]
     host: String,
     /// port to listen on; 0 takes a free one (4200)
-    #[argh(option, default = "4200")]
+    #[argh(option, default = "4200", from_str_fn(port))]
     port: u16,
     /// directory that relative paths are relative to (the current one)
     #[argh(option)]
@@ -90,15 +90,19 @@ pub(super) struct ExecServer {
     /// answer only hosts that give an epoch
     #[argh(switch)]
     require_epoch: bool,
-    /// off, error, warn, info or debug (info)
-    #[argh(option, default = "Level::Info")]
-    log_level: Level,
+    /// off, error, warn, info or debug (info; with --stdio warn, since stderr is somebody else's)
+    #[argh(option)]
+    log_level: Option<Level>,
     /// text or json (text)
     #[argh(option, default = "Format::Text")]
     log_format: Format,
     /// print the URL on stdout too
     #[argh(switch)]
     print_url: bool,
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "a port is a whole number from 0 to 65535".to_owned())
 }
 
 impl ExecServer {
@@ -168,7 +172,8 @@ impl ExecServer {
                 return ExitCode::from(USAGE);
             }
         };
-        log::start(self.log_level, self.log_format);
+        let usual = if self.stdio { Level::Warn } else { Level::Info };
+        log::start(self.log_level.unwrap_or(usual), self.log_format);
         let served = if self.stdio {
             serve_standard(config, environment, &life)
         } else {

@@ -8,7 +8,8 @@ use argh::{ArgsInfo, FromArgs};
 use serde::Serialize;
 
 use super::arguments::{escaped, say_error};
-use super::files::{self, Failure};
+use super::end::End;
+use super::files;
 use crate::ssh::config::{self, Host, HostList, Warning};
 
 /// Names longer than that do not make the column wider.
@@ -76,14 +77,14 @@ impl Hosts {
         files::exit(self.print())
     }
 
-    fn print(&self) -> Result<(), Failure> {
+    fn print(&self) -> Result<(), End> {
         let (list, file) = match self.config.as_deref() {
             // As ssh -F has it.
             Some(file) if file == Path::new("none") => (Ok(HostList::default()), None),
             Some(file) => (HostList::of_file(file), Some(file.to_owned())),
             None => (HostList::of_user(), config::user_file()),
         };
-        let list = list.map_err(|error| Failure::usage(error.message()))?;
+        let list = list.map_err(|error| End::Usage(error))?;
         if self.json {
             return files::print_json(&Report::of(&list));
         }

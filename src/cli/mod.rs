@@ -15,6 +15,7 @@ mod life;
 mod ping;
 mod place;
 mod run;
+mod thread;
 mod token;
 
 use std::ffi::OsString;
@@ -82,13 +83,6 @@ const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found.
 const NOT_FOUND: u8 = 127;
 
-/// Says on one line why a command was not run to its end, and answers what that means to
-/// whoever called `ta run`.
-fn failed(error: &Error) -> ExitCode {
-    say_failure(error);
-    ExitCode::from(code(error))
-}
-
 /// Says on one line what has failed, why, and what to do.
 fn say_failure(error: &Error) {
     say_error(&sentence(error));
@@ -103,6 +97,7 @@ fn sentence(error: &Error) -> String {
     message.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
+/// What a failure means to whoever has called.
 fn code(error: &Error) -> u8 {
     match (error.kind(), error.step()) {
         (ErrorKind::NoShell, _) => NOT_FOUND,
@@ -122,7 +117,7 @@ fn advice(error: &Error) -> Option<&'static str> {
     match (error.kind(), error.step()) {
         (_, Some(StartStep::Cwd)) => Some("--cwd names a directory on the server's machine"),
         (ErrorKind::NoShell, _) => Some("give a program and its arguments in place of -c"),
-        (ErrorKind::ConnectionLost, _) => Some("the server's log may tell why"),
+        (ErrorKind::StaleEpoch, _) => Some("end this host, or give it a higher --epoch"),
         (ErrorKind::Limit, _) => Some("try again when less is running there"),
         _ => None,
     }

@@ -36,7 +36,8 @@ macro_rules! command {
             /// fenced)
             #[argh(option, from_str_fn(crate::cli::place::epoch))]
             epoch: Option<u64>,
-            /// file that holds the token (without it TA_EXEC_TOKEN counts, unless the URL has a ?token=)
+            /// file that holds the token (without it TA_EXEC_TOKEN counts, unless the URL has a
+            /// ?token=)
             #[argh(option)]
             token_file: Option<String>,
             $($own)*
@@ -178,6 +179,11 @@ impl Way {
 }
 
 impl Place {
+    /// The epoch that this host has there.
+    pub(super) fn epoch(&self) -> Option<u64> {
+        self.epoch
+    }
+
     /// Whether it is this machine, with no server in between.
     pub(super) fn is_here(&self) -> bool {
         matches!(self.way, Way::Here)
@@ -221,7 +227,7 @@ impl Place {
                 let program = std::env::current_exe();
                 let program =
                     program.map_err(|error| Error::io(&error, "cannot find ta itself"))?;
-                let words = ["exec-server", "--stdio", "--log-level", "warn"].map(OsString::from);
+                let words = ["exec-server", "--stdio"].map(OsString::from);
                 options.open_stdio(&[&[program.into_os_string()], &words[..]].concat())
             }
         }

@@ -134,13 +134,13 @@ impl Carrier for Program {
             return None;
         }
         let status = lock(&self.child).try_wait().ok()??;
-        let name = &self.name;
+        let command = format!("the command {:?}", self.name);
         Some(match (status.code(), std::os::unix::process::ExitStatusExt::signal(&status)) {
-            (Some(code), _) => format!("{name:?} has exited with {code}"),
+            (Some(code), _) => format!("{command} ended with exit code {code}"),
             (None, Some(number)) => {
-                format!("{name:?} was ended by {}", signal::name(number))
+                format!("{command} was ended by {}", signal::name(number))
             }
-            (None, None) => format!("{name:?} has ended"),
+            (None, None) => format!("{command} ended"),
         })
     }
 }

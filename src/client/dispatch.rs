@@ -56,6 +56,8 @@ pub(super) struct Content {
 /// The calls, processes and connections of one client.
 #[derive(Default)]
 pub(super) struct Dispatch {
+    /// The host's.
+    epoch: Option<u64>,
     state: Mutex<State>,
 }
 
@@ -97,22 +99,46 @@ fn remove<E>(all: &mut HashMap<String, Subscriber<E>>, id: &str, ticket: Ticket)
     is_it && all.remove(id).is_some()
 }
 
-/// What an end means, given what else is known of it.
-pub(crate) fn loss(end: &End, why: Option<String>) -> Error {
+/// What is known of a connection besides its end.
+pub(crate) struct Known {
+    /// What its carrier tells of the end.
+    pub(crate) why: Option<String>,
+    /// The host's epoch.
+    pub(crate) epoch: Option<u64>,
+    /// Whether anything of the protocol has come from there.
+    pub(crate) has_spoken: bool,
+}
+
+/// What an end means.
+pub(crate) fn loss(end: &End, known: Known) -> Error {
+    let Known { why, epoch, has_spoken } = known;
+    // (One that was there and has gone may have written down why.)
+    let lost_with_log = |why: &str| lost(&format!("{why} (the server's log may tell why)"));
     match (end, why) {
         (End::Fenced, _) => {
-            let message = "another host with a newer epoch has taken over this environment";
+            // (As the server says it, which tells its own epoch to calls alone.)
+            let newer =
+                epoch.map_or_else(String::new, |own| format!(": its epoch is newer than {own}"));
+            let message = format!("another host has taken over this environment{newer}");
             Error::new(ErrorKind::StaleEpoch, message)
         }
+        // The call may have had its effect all the same.
+        (_, Some(why)) if !has_spoken => {
+            Error::new(ErrorKind::ConnectionLost, format!("{why} before it spoke the protocol"))
+        }
         (_, Some(why)) => lost(&why),
-        (End::Closed | End::Stopped, None) => lost("the server closed it"),
-        (End::Lost(why), None) => lost(why),
+        (End::Closed | End::Stopped, None) => lost_with_log("the server closed it"),
+        (End::Lost(why), None) => lost_with_log(why),
         (End::Silent, None) => lost("the server was silent for too long"),
         (End::Offence(_, why), None) => lost(why),
     }
 }
 
 impl Dispatch {
+    pub(super) fn of_epoch(epoch: Option<u64>) -> Self {
+        Self { epoch, ..Self::default() }
+    }
+
     /// Takes note of a request; answers its id.
     pub(super) fn expect(&self, pending: Pending) -> Result<u64> {
         let mut state = lock(&self.state);
@@ -181,14 +207,18 @@ impl Dispatch {
 
     /// Takes in what comes until the connection ends. `explain` may know more of the end.
     pub(super) fn run(&self, source: &mut dyn Source, explain: &dyn Fn(&End) -> Option<String>) {
+        let mut has_spoken = false;
         let end = loop {
             match source.next() {
-                Event::Message(text) => self.receive(text),
+                Event::Message(text) => {
+                    has_spoken = has_spoken || speaks(text);
+                    self.receive(text);
+                }
                 Event::TooLong | Event::NotText(_) => {}
                 Event::End(end) => break end,
             }
         };
-        self.end(&loss(&end, explain(&end)));
+        self.end(&loss(&end, Known { why: explain(&end), epoch: self.epoch, has_spoken }));
     }
 
     /// The connection has ended: whoever waits is told, once.
@@ -354,6 +384,11 @@ impl Dispatch {
             let _ = subscriber.events.send(event);
         }
     }
+}
+
+/// Whether it is of the protocol: a program that leads nowhere may say something else.
+pub(crate) fn speaks(text: &str) -> bool {
+    rpc::parse(text).is_ok()
 }
 
 fn stream_of(name: &str) -> Stream {

@@ -146,6 +146,17 @@ impl Link {
         Ok(id)
     }
 
+    /// Calls this when the connection ends.
+    pub(super) fn when_ended(&self, tell: impl FnOnce(Error) + Send + 'static) -> Result<()> {
+        // A call that is never made is told of the end as all others are.
+        let give = move |outcome: Result<&RawValue>| {
+            if let Err(error) = outcome {
+                tell(error);
+            }
+        };
+        self.dispatch.expect(Pending::Call(Box::new(give))).map(drop)
+    }
+
     pub(super) fn notify(&self, method: &str, params: &impl Serialize) {
         let mut buffer = message(Vec::with_capacity(128));
         rpc::write_notification(&mut buffer, method, params);

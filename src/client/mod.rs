@@ -39,7 +39,7 @@ mod websocket;
 pub use crate::environment::{
     Answer, Process, ProcessControl, ProcessEvent, ProcessExit, ProcessStdin, Stream,
 };
-pub(crate) use dispatch::loss;
+pub(crate) use dispatch::{Known, loss, speaks};
 pub(crate) use link::{Carrier, Opened};
 pub use net::{ConnectionEvent, ConnectionWriter, RemoteConnection};
 
@@ -51,7 +51,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::environment::LocalExecEnvironment;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::protocol::{Empty, ExecParams, InitializeParams, InitializeResult, SpawnParams, method};
 use crate::sys;
 use crate::transport::Patience;
@@ -245,6 +245,15 @@ impl ExecClient {
         params: &impl Serialize,
     ) -> Result<Answer<R>> {
         self.link()?.begin(method, params)
+    }
+
+    /// Calls this when the connection that stands now ends, with the reason. Where none stands,
+    /// nothing is called.
+    ///
+    /// # Errors
+    /// The last one has ended for good.
+    pub(crate) fn when_lost(&self, tell: impl FnOnce(Error) + Send + 'static) -> Result<()> {
+        self.inner.standing()?.map_or(Ok(()), |link| link.when_ended(tell))
     }
 
     /// The connection, a new one if the last has been lost.

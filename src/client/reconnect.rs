@@ -140,6 +140,11 @@ impl Reconnecting {
         Ok(state)
     }
 
+    /// The connection, if there is one now.
+    pub(super) fn standing(&self) -> Result<Option<Arc<Link>>> {
+        lock(&self.state).usable()
+    }
+
     /// Closes it for good.
     pub(super) fn close(&self) {
         let mut state = lock(&self.state);

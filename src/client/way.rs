@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::dispatch::loss;
+use super::dispatch::{Known, loss};
 use super::link::{CALL_TIMEOUT, Link, Opened};
 use super::{command, memory, websocket};
 use crate::environment::Machine;
@@ -32,6 +32,7 @@ impl Way {
     pub(super) fn connect(&self, terms: Terms) -> Result<Link> {
         match self {
             Self::WebSocket { url, token } => {
+                let terms = Terms { epoch: epoch_in(url).or(terms.epoch), ..terms };
                 websocket::connect(&with_epoch(url, terms.epoch), token.as_deref(), terms)
             }
             Self::Command(words) => introduced(command::connect(words, terms.peer)?, terms),
@@ -95,8 +96,7 @@ impl fmt::Display for Way {
 fn with_epoch(url: &str, epoch: Option<u64>) -> String {
     let (before, fragment) = url.split_once('#').unwrap_or((url, ""));
     let query = before.split_once('?').map(|(_, query)| query);
-    let says_one =
-        query.is_some_and(|query| query.split('&').any(|pair| pair.starts_with("epoch=")));
+    let says_one = said_epoch(url).is_some();
     match (epoch, query) {
         (None, _) => url.to_owned(),
         (Some(_), _) if says_one => url.to_owned(),
@@ -104,6 +104,16 @@ fn with_epoch(url: &str, epoch: Option<u64>) -> String {
         (Some(epoch), Some("")) => format!("{before}epoch={epoch}{}", after(fragment)),
         (Some(epoch), Some(_)) => format!("{before}&epoch={epoch}{}", after(fragment)),
     }
+}
+
+/// The epoch that a URL says itself, as it is written there.
+fn said_epoch(url: &str) -> Option<&str> {
+    let (_, query) = url.split('#').next()?.split_once('?')?;
+    query.split('&').find_map(|pair| pair.strip_prefix("epoch="))
+}
+
+fn epoch_in(url: &str) -> Option<u64> {
+    said_epoch(url)?.parse().ok()
 }
 
 fn after(fragment: &str) -> String {
@@ -132,7 +142,10 @@ fn introduce(opened: &mut Opened, epoch: Option<u64>) -> Result<()> {
             _ => Ok(()),
         },
         Event::TooLong | Event::NotText(_) => Ok(()),
-        Event::End(end) => Err(loss(&end, opened.carrier.explain(&end))),
+        Event::End(end) => {
+            let why = opened.carrier.explain(&end);
+            Err(loss(&end, Known { why, epoch, has_spoken: false }))
+        }
     }
 }
 
@@ -157,6 +170,7 @@ mod tests {
         ] {
             assert_eq!(with_epoch(url, Some(7)), expected);
             assert_eq!(with_epoch(url, None), url);
+            assert_eq!(epoch_in(expected), Some(if expected.contains('5') { 5 } else { 7 }));
         }
     }
 }

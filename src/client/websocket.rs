@@ -32,7 +32,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub(super) fn connect(url: &str, token: Option<&str>, terms: Terms) -> Result<Link> {
     let Opened { source, outbox, carrier } = open(url, token, terms)?;
     let failed = |error| Error::io(&error, "cannot make a thread for the connection");
-    Link::start(source, outbox, Arc::<Dispatch>::default(), carrier).map_err(failed)
+    Link::start(source, outbox, Arc::new(Dispatch::of_epoch(terms.epoch)), carrier).map_err(failed)
 }
 
 /// The same, with nobody at this end yet.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -102,6 +103,41 @@ fn protocol_does_no_io() {
             assert!(!text.contains(forbidden), "{}: {forbidden}", path.display());
         }
     }
+}
+
+/// An option that was renamed, or never was.
+#[test]
+fn the_guide_uses_no_option_that_its_command_has_not() {
+    let names = ["exec-server", "run", "forward", "connect", "ping", "cp", "fs", "completions"];
+    let mut seen = 0;
+    for page in ["docs/guide.md", "README.md"] {
+        let text = read(page);
+        for (at, _) in text.match_indices("ta ") {
+            let rest = &text[at + 3..];
+            let Some(name) = names.iter().find(|name| rest.starts_with(&format!("{name} "))) else {
+                continue;
+            };
+            // (What stands in quotes is another command, and so is what follows.)
+            let end = rest.find(['\n', '`', '|', '\'', '#']).unwrap_or(rest.len());
+            let line = rest[..end].split(" -- ").next().unwrap();
+            let mut words = line.split_whitespace().map(|word| word.trim_end_matches(['.', ',']));
+            let action = words.nth(1).filter(|_| *name == "fs");
+            let help = Command::new(crate::support::binary())
+                .arg(name)
+                .args(action)
+                .arg("--help")
+                .output()
+                .unwrap();
+            let help = String::from_utf8(help.stdout).unwrap();
+            for option in line.split_whitespace().filter(|word| word.starts_with("--")) {
+                let option =
+                    option.split('=').next().unwrap().trim_end_matches(['.', ',', ')', ';']);
+                seen += 1;
+                assert!(help.contains(option), "{page}: ta {name} has no {option}");
+            }
+        }
+    }
+    assert!(seen > 15, "only {seen} options were found");
 }
 
 #[test]

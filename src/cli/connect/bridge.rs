@@ -10,18 +10,18 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use super::room::Room;
 use crate::cli::end::End;
-use crate::client::{Carrier, Opened, loss};
+use crate::cli::thread::spawn;
+use crate::client::{Carrier, Known, Opened, loss, speaks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc::{self, Message};
 use crate::sys::poll::{Interest, Waker, wait_for};
-use crate::sys::signal::{self, Signals};
+use crate::sys::signal;
 use crate::sys::{self, fd};
 use crate::transport::stdio::LineSource;
 use crate::transport::{Event, Framing, Outbox, Patience, Source, message};
@@ -35,7 +35,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How often it is looked whether somebody still reads the answers that are waited for.
 const GLANCE: Duration = Duration::from_millis(100);
 /// Signals and one last word of each thread.
-const NEWS: usize = 8;
+pub(super) const NEWS: usize = 8;
 
 pub(super) enum News {
     Signal(i32),
@@ -46,24 +46,6 @@ pub(super) enum News {
     FarEnded(Error),
     /// A write to stdout has failed.
     Unread,
-}
-
-/// Waits for signals on a thread.
-pub(super) fn watch(signals: Signals) -> Result<(Sender<News>, Receiver<News>)> {
-    let (sender, news) = bounded(NEWS);
-    let told = sender.clone();
-    spawn("signals", move || {
-        while let Ok(signal) = signals.wait() {
-            let _ = told.send(News::Signal(signal));
-        }
-    })?;
-    Ok((sender, news))
-}
-
-pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024);
-    let failed = |error: std::io::Error| Error::io(&error, "cannot make a thread");
-    thread.spawn(run).map(drop).map_err(failed)
 }
 
 /// How many answers are due, and whether more can become so.
@@ -92,7 +74,7 @@ impl Due {
 
 /// Passes messages on until one side has ended.
 pub(super) fn run(
-    opened: Opened,
+    (opened, epoch): (Opened, Option<u64>),
     sender: &Sender<News>,
     news: &Receiver<News>,
 ) -> Result<End, End> {
@@ -102,7 +84,7 @@ pub(super) fn run(
     let up = Up { from: near.source, to: outbox.clone(), back: near.outbox.clone() };
     let (told, counted) = (sender.clone(), Arc::clone(&due));
     spawn("stdin", move || up.run(&told, &counted)).map_err(End::Failed)?;
-    let down = Down { to: near.outbox.clone(), carrier: Arc::clone(&carrier) };
+    let down = Down { to: near.outbox.clone(), carrier: Arc::clone(&carrier), epoch };
     let (told, counted) = (sender.clone(), Arc::clone(&due));
     spawn("output", move || down.run(source, &told, &counted)).map_err(End::Failed)?;
     let mut end = wait(news, &due, &outbox);
@@ -247,13 +229,19 @@ fn pass(to: &Outbox, room: &Arc<Room>, text: &str) {
 struct Down {
     to: Outbox,
     carrier: Arc<dyn Carrier>,
+    epoch: Option<u64>,
 }
 
 impl Down {
     fn run(self, mut source: Box<dyn Source + Send>, news: &Sender<News>, due: &Due) {
         let room = Arc::default();
+        let mut has_spoken = false;
         let end = loop {
-            match source.next() {
+            let event = source.next();
+            if let Event::Message(text) = &event {
+                has_spoken = has_spoken || speaks(text);
+            }
+            match event {
                 Event::Message(text) if text.contains('\n') => {
                     // White space, between two tokens; on a pipe it would end the message.
                     pass(&self.to, &room, &text.replace(['\n', '\r'], " "));
@@ -267,7 +255,8 @@ impl Down {
                 Event::End(end) => break end,
             }
         };
-        let error = loss(&end, self.carrier.explain(&end));
+        let why = self.carrier.explain(&end);
+        let error = loss(&end, Known { why, epoch: self.epoch, has_spoken });
         let _ = news.send(News::FarEnded(error));
     }
 }

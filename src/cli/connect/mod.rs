@@ -10,8 +10,9 @@ use crossbeam_channel::bounded;
 use super::end::End;
 use super::lost_thread;
 use super::place::{self, Place, Variables};
+use super::thread::{spawn, watch};
 use crate::sys::signal::{self, Signals};
-use bridge::News;
+use bridge::{NEWS, News};
 
 place::command! {
     /// Speak ExecRpc on stdin and stdout, for programs in any language.
@@ -47,9 +48,13 @@ impl Connect {
 }
 
 fn end(place: Place, signals: Signals) -> Result<End, End> {
-    let (sender, news) = bridge::watch(signals).map_err(End::Failed)?;
+    let epoch = place.epoch();
+    let (sender, news) = bounded(NEWS);
+    let told = sender.clone();
+    let tell = move |signal| drop(told.send(News::Signal(signal)));
+    watch(signals, tell).map_err(End::Failed)?;
     let (opening, opened) = bounded(1);
-    bridge::spawn("connect", move || drop(opening.send(place.open()))).map_err(End::Failed)?;
+    spawn("connect", move || drop(opening.send(place.open()))).map_err(End::Failed)?;
     let opened = crossbeam_channel::select! {
         recv(opened) -> opened => opened,
         recv(news) -> told => return Err(match told {
@@ -58,5 +63,5 @@ fn end(place: Place, signals: Signals) -> Result<End, End> {
         }),
     };
     let opened = opened.map_err(|_| End::Failed(lost_thread()))?.map_err(End::Failed)?;
-    bridge::run(opened, &sender, &news)
+    bridge::run((opened, epoch), &sender, &news)
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use super::progress::Progress;
 use crate::cli::arguments::escaped;
-use crate::cli::files::{Failure, Parts, Shared, Store, Wanted, wire};
+use crate::cli::end::End;
+use crate::cli::files::{Parts, Shared, Store, Wanted, wire};
 use crate::cli::fs::name;
 use crate::protocol::{DirEntry, Mode, StatResult};
 
@@ -39,7 +40,7 @@ impl<'a> Item<'a> {
         part: usize,
         stat: &StatResult,
         progress: &mut Progress,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), End> {
         let wanted = Wanted {
             path: self.target.clone(),
             mode: Mode::try_from(stat.mode).ok(),

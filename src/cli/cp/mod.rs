@@ -10,7 +10,8 @@ mod tree;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::files::{self, Failure, Temporaries};
+use super::end::End;
+use super::files::{self, Temporaries};
 use super::place::Place;
 use crate::environment::LocalExecEnvironment;
 use operand::{Operand, target};
@@ -84,13 +85,13 @@ impl Cp {
         })
     }
 
-    fn job(self) -> Result<Job, Failure> {
+    fn job(self) -> Result<Job, End> {
         let mut sources = vec![Operand::new(&self.source)];
         sources.extend(self.more.iter().map(|path| Operand::new(path)));
         let to = sources.pop().filter(|_| !sources.is_empty());
-        let to = to.ok_or_else(|| Failure::usage("no destination: ta cp SRC... DST"))?;
+        let to = to.ok_or_else(|| End::usage("no destination: ta cp SRC... DST"))?;
         if !to.is_there() && sources.iter().any(|source| !source.is_there()) {
-            return Err(Failure::usage(
+            return Err(End::usage(
                 "both are on this machine: write :PATH for what is in the environment, or use cp",
             ));
         }
@@ -98,7 +99,7 @@ impl Cp {
     }
 }
 
-fn copy(job: &Job, place: Place, temporaries: &Arc<Temporaries>) -> Result<u8, Failure> {
+fn copy(job: &Job, place: Place, temporaries: &Arc<Temporaries>) -> Result<u8, End> {
     let here: files::Shared = Arc::new(LocalExecEnvironment::new(None)?);
     let there = if place.is_here() { Arc::clone(&here) } else { files::reach(place)? };
     let mut copier = Copier::new([here, there], job.recursive, temporaries)?;

@@ -5,7 +5,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::cli::arguments::{self, escaped};
-use crate::cli::files::{Failure, look};
+use crate::cli::end::End;
+use crate::cli::files::look;
 use crate::environment::ExecEnvironment;
 use crate::protocol::FileType;
 
@@ -74,7 +75,7 @@ pub(super) fn target(
     environment: &dyn ExecEnvironment,
     to: &Operand,
     count: usize,
-) -> Result<Target, Failure> {
+) -> Result<Target, End> {
     let standing = look(environment, to.path())?;
     let is_directory =
         standing.as_ref().is_some_and(|standing| standing.file_type == FileType::Directory);
@@ -82,10 +83,10 @@ pub(super) fn target(
     match (is_directory, standing.is_some()) {
         (true, _) => Ok(Target::Directory),
         (false, true) if count > 1 => {
-            Err(Failure::not_done(format!("cannot copy into {shown}: it is no directory")))
+            Err(End::refused(format!("cannot copy into {shown}: it is no directory")))
         }
         (false, false) if count > 1 => {
-            Err(Failure::not_done(format!("cannot copy into {shown}: no such directory")))
+            Err(End::refused(format!("cannot copy into {shown}: no such directory")))
         }
         _ => Ok(Target::Path { marked: to.path().as_os_str().as_bytes().ends_with(b"/") }),
     }

@@ -9,7 +9,8 @@ use crossbeam_channel::bounded;
 use super::item::Item;
 use super::progress::Progress;
 use super::tally::Tally;
-use crate::cli::files::{Failure, Store, wire};
+use crate::cli::end::End;
+use crate::cli::files::{Store, wire};
 use crate::error::{Error, Result};
 use crate::protocol::{StatParams, StatResult};
 
@@ -25,7 +26,7 @@ pub(super) fn copy(
     stores: &[Store; 2],
     part: usize,
     tally: &mut Tally,
-) -> Result<(), Failure> {
+) -> Result<(), End> {
     let next = AtomicUsize::new(0);
     let (sender, outcomes) = bounded(AT_ONCE);
     let mut large = Vec::new();
@@ -54,7 +55,7 @@ pub(super) fn copy(
                 Err(failure) => tally.settle(Err(failure))?,
             }
         }
-        Ok::<_, Failure>(())
+        Ok::<_, End>(())
     })?;
     for (file, stat) in large {
         let copied = file.copy(stores, part, &stat, &mut tally.progress);
@@ -71,7 +72,7 @@ enum Copied {
     TooLarge(StatResult),
 }
 
-fn copy_small(file: &Item<'_>, stores: &[Store; 2], part: usize) -> Result<Copied, Failure> {
+fn copy_small(file: &Item<'_>, stores: &[Store; 2], part: usize) -> Result<Copied, End> {
     let params = StatParams { path: wire(&file.path)?, follow_symlinks: None };
     let stat = file.from.stat(&params)?;
     if stat.size >= part as u64 {

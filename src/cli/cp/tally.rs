@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::progress::Progress;
 use crate::cli::arguments::say_error;
-use crate::cli::files::{Failure, Temporaries};
+use crate::cli::end::End;
+use crate::cli::files::Temporaries;
 
 /// The exit code, and what is said on the way to it.
 pub(super) struct Tally {
@@ -31,7 +32,7 @@ impl Tally {
     }
 
     /// Says what has failed, and goes on unless there is no use in that.
-    pub(super) fn settle(&mut self, outcome: Result<(), Failure>) -> Result<(), Failure> {
+    pub(super) fn settle(&mut self, outcome: Result<(), End>) -> Result<(), End> {
         let Err(failure) = outcome else { return Ok(()) };
         self.progress.clear();
         if failure.is_final() || !self.temporaries.is_open() {

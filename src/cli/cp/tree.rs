@@ -8,8 +8,9 @@ use super::operand::{Operand, Target};
 use super::small;
 use super::tally::Tally;
 use crate::cli::arguments::escaped;
+use crate::cli::end::End;
 use crate::cli::files::{
-    self, Failure, Shared, Store, Temporaries, kind, look, look_at_link, set_mode, wire,
+    self, Shared, Store, Temporaries, kind, look, look_at_link, set_mode, wire,
 };
 use crate::environment::ExecEnvironment;
 use crate::protocol::{
@@ -30,7 +31,7 @@ impl Copier {
         environments: [Shared; 2],
         recursive: bool,
         temporaries: &Arc<Temporaries>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, End> {
         let part = files::part(&*environments[1])?;
         let stores = environments
             .map(|environment| Store { environment, temporaries: Arc::clone(temporaries) });
@@ -57,12 +58,12 @@ impl Copier {
         source: &Operand,
         to: &Operand,
         target: &Target,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), End> {
         let copied = self.copy_one(source, to, target);
         self.tally.settle(copied)
     }
 
-    fn copy_one(&mut self, source: &Operand, to: &Operand, target: &Target) -> Result<(), Failure> {
+    fn copy_one(&mut self, source: &Operand, to: &Operand, target: &Target) -> Result<(), End> {
         let from = Arc::clone(self.environment(source));
         let path = source.path().to_path_buf();
         let stat = from.stat(&StatParams { path: wire(&path)?, follow_symlinks: None });
@@ -70,8 +71,8 @@ impl Copier {
         if matches!(target, Target::Path { marked: true }) && !is_directory {
             let shown = to.shown();
             return Err(stat.err().map_or_else(
-                || Failure::not_done(format!("cannot copy to {shown}: no such directory")),
-                Failure::from,
+                || End::refused(format!("cannot copy to {shown}: no such directory")),
+                End::from,
             ));
         }
         let target = target.of(to, source);
@@ -81,7 +82,7 @@ impl Copier {
         let stat = stat?;
         if is_directory && self.is_within(source, to, &target) {
             let shown = source.shown();
-            return Err(Failure::not_done(format!("cannot copy {shown} into itself")));
+            return Err(End::refused(format!("cannot copy {shown} into itself")));
         }
         let to_there = to.is_there();
         let item = Item { from: &from, path, to_there, target, is_new: false };
@@ -89,7 +90,7 @@ impl Copier {
             FileType::Directory if self.recursive => self.tree(&item, &stat),
             FileType::Directory => {
                 let shown = source.shown();
-                Err(Failure::not_done(format!("cannot copy {shown}: it is a directory (see -r)")))
+                Err(End::refused(format!("cannot copy {shown}: it is a directory (see -r)")))
             }
             FileType::File => self.file(&item, &stat),
             other => Err(left_out(&item.path, other)),
@@ -114,12 +115,12 @@ impl Copier {
         environment: &dyn ExecEnvironment,
         mut from: PathBuf,
         mut to: PathBuf,
-    ) -> Result<(), Failure> {
-        let is_link = |path: &Path| -> Result<bool, Failure> {
+    ) -> Result<(), End> {
+        let is_link = |path: &Path| -> Result<bool, End> {
             let link = look_at_link(environment, path)?;
             Ok(link.is_some_and(|link| link.file_type == FileType::Symlink))
         };
-        let resolve = |path: &Path| -> Result<PathBuf, Failure> {
+        let resolve = |path: &Path| -> Result<PathBuf, End> {
             let resolved = environment.realpath(&PathParams { path: wire(path)? })?;
             Ok(resolved.path.as_path().to_path_buf())
         };
@@ -134,7 +135,7 @@ impl Copier {
         Ok(environment.copy(&params)?)
     }
 
-    fn tree(&mut self, item: &Item<'_>, stat: &StatResult) -> Result<(), Failure> {
+    fn tree(&mut self, item: &Item<'_>, stat: &StatResult) -> Result<(), End> {
         // Before it is made: it may be seen within itself.
         let entries = item.from.readdir(&PathParams { path: wire(&item.path)? })?.entries;
         let to = Arc::clone(&self.stores[usize::from(item.to_there)].environment);
@@ -148,7 +149,7 @@ impl Copier {
                 let shown = escaped(item.target.as_os_str());
                 let what = kind(standing.file_type);
                 let message = format!("cannot copy a directory onto {shown}: it is {what}");
-                return Err(Failure::not_done(message));
+                return Err(End::refused(message));
             }
             Some(_) => {}
             None => {
@@ -170,21 +171,21 @@ impl Copier {
         }
     }
 
-    fn entry(&mut self, above: &Item<'_>, entry: &DirEntry, is_new: bool) -> Result<(), Failure> {
+    fn entry(&mut self, above: &Item<'_>, entry: &DirEntry, is_new: bool) -> Result<(), End> {
         let item = above.below(entry, is_new);
         let shown = escaped(item.path.as_os_str());
         let linked = match (entry.file_type, entry.target_type) {
             (FileType::Symlink, Some(Some(target))) => Some(target),
             (FileType::Symlink, _) => {
                 let message = format!("{shown} is left out: a symbolic link that leads nowhere");
-                return Err(Failure::not_done(message));
+                return Err(End::refused(message));
             }
             _ => None,
         };
         match linked.unwrap_or(entry.file_type) {
             FileType::Directory if linked.is_some() => {
                 let message = format!("{shown} is left out: a symbolic link to a directory");
-                Err(Failure::not_done(message))
+                Err(End::refused(message))
             }
             kind @ (FileType::File | FileType::Directory) => {
                 let path = wire(&item.path)?;
@@ -202,12 +203,12 @@ impl Copier {
         }
     }
 
-    fn file(&mut self, item: &Item<'_>, stat: &StatResult) -> Result<(), Failure> {
+    fn file(&mut self, item: &Item<'_>, stat: &StatResult) -> Result<(), End> {
         item.copy(&self.stores, self.part, stat, &mut self.tally.progress)
     }
 }
 
-fn left_out(path: &Path, file_type: FileType) -> Failure {
+fn left_out(path: &Path, file_type: FileType) -> End {
     let (shown, what) = (escaped(path.as_os_str()), kind(file_type));
-    Failure::not_done(format!("{shown} is left out: it is {what}"))
+    End::refused(format!("{shown} is left out: it is {what}"))
 }

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded, select};
 
-use super::{Failure, Shared};
+use super::Shared;
 use crate::cli::FAILED;
 use crate::cli::arguments::{escaped, say_error};
+use crate::cli::end::End;
+use crate::cli::thread::{spawn, spawn_with, watch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{RemoveParams, WirePath};
 use crate::sync::lock;
@@ -127,7 +129,7 @@ fn remove(environment: &Shared, path: WirePath) {
         }
         drop(sender.send(outcome));
     };
-    let started = thread::Builder::new().name("remove".to_owned()).spawn(remove);
+    let started = spawn("remove", remove);
     let outcome = started.ok().and_then(|_| removed.recv_timeout(CLEANING).ok());
     if !matches!(outcome, Some(Ok(()))) {
         say_error(&format!("{shown} may have been left there, half written: remove it"));
@@ -142,53 +144,43 @@ fn is_lost(error: &Error) -> bool {
 /// called before any thread has been started.
 pub(in crate::cli) fn run(work: impl FnOnce(&Arc<Temporaries>) -> u8 + Send + 'static) -> ExitCode {
     let signals = Signals::block(&[signal::INT, signal::QUIT, signal::TERM, signal::HUP]);
-    match supervise(signals, work) {
-        Ok(code) => code,
-        Err(error) => {
-            let error = Error::io(&error, "cannot make a thread");
-            ExitCode::from(Failure::from(error).say())
-        }
-    }
+    supervise(signals, work).unwrap_or_else(End::Failed).exit()
 }
 
 fn supervise(
     signals: Signals,
     work: impl FnOnce(&Arc<Temporaries>) -> u8 + Send + 'static,
-) -> std::io::Result<ExitCode> {
+) -> Result<End> {
     let temporaries = Arc::new(Temporaries::new());
     let (sender, arrivals) = bounded(8);
-    let wait = move || {
-        while let Ok(signal) = signals.wait() {
-            let _ = sender.send(signal);
-        }
+    let tell = move |signal| {
+        let _ = sender.send(signal);
     };
-    thread::Builder::new().name("signals".to_owned()).stack_size(64 * 1024).spawn(wait)?;
+    watch(signals, tell)?;
     let (sender, ended) = bounded(1);
     let known = Arc::clone(&temporaries);
     let work = move || {
         let _ = sender.send(work(&known));
     };
-    thread::Builder::new().name("work".to_owned()).stack_size(STACK).spawn(work)?;
+    spawn_with(STACK, "work", work)?;
     let arrived = select! {
-        recv(ended) -> end => return Ok(match end {
-            Ok(code) => ExitCode::from(code),
-            Err(_) => ExitCode::from(FAILED),
-        }),
+        // (A thread that has panicked has said so.)
+        recv(ended) -> end => return Ok(End::Code(end.unwrap_or(FAILED))),
         recv(arrivals) -> signal => signal.unwrap_or(signal::TERM),
     };
     clean(&temporaries, &arrivals)?;
-    signal::die_of(arrived)
+    Ok(End::Signal(arrived))
 }
 
 /// Removes what is half done. Whoever signals again does not want to wait.
-fn clean(temporaries: &Arc<Temporaries>, arrivals: &Receiver<i32>) -> std::io::Result<()> {
+fn clean(temporaries: &Arc<Temporaries>, arrivals: &Receiver<i32>) -> Result<()> {
     let (sender, cleaned) = bounded(1);
     let temporaries = Arc::clone(temporaries);
     let close = move || {
         temporaries.close();
         let _ = sender.send(());
     };
-    thread::Builder::new().name("clean".to_owned()).spawn(close)?;
+    spawn("clean", close)?;
     let deadline = crossbeam_channel::at(Instant::now() + CLEANING);
     select! {
         recv(cleaned) -> _ => {}

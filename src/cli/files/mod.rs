@@ -14,18 +14,15 @@ pub(super) use interrupt::{Temporaries, run};
 pub(super) use parts::Parts;
 pub(super) use store::{Store, Wanted, set_mode};
 
-use super::arguments::{self, USAGE, say_error};
+use super::arguments;
+use super::end::End;
 use super::place::{Options, Place, Variables};
-use super::{FAILED, sentence};
 use crate::buffers;
 use crate::environment::ExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{FileType, Mode, StatParams, StatResult, WirePath};
 use crate::sys::poll::{Interest, wait_for};
 use crate::sys::{self, signal};
-
-/// An operation has failed: there is no such file, the disk is full.
-const NOT_DONE: u8 = 1;
 
 /// An environment, for the threads of one command.
 pub(super) type Shared = Arc<dyn ExecEnvironment>;
@@ -48,92 +45,58 @@ pub(super) use command;
 
 /// The place that a command's options mean, to be reached later. It is called before the first
 /// thread is started.
-pub(super) fn place(options: Options) -> Result<Place, Failure> {
+pub(super) fn place(options: Options) -> Result<Place, End> {
     let place = options.place_of_carried(Variables::take());
-    place.map_err(|error| Failure::usage(error.message()))
+    place.map_err(End::Usage)
 }
 
 /// The environment that they mean.
-pub(super) fn environment(options: Options) -> Result<Shared, Failure> {
+pub(super) fn environment(options: Options) -> Result<Shared, End> {
     reach(place(options)?)
 }
 
 /// Reaches it, and asks what it is: one that does not answer that will do nothing for us.
-pub(super) fn reach(place: Place) -> Result<Shared, Failure> {
+pub(super) fn reach(place: Place) -> Result<Shared, End> {
     let environment = place.environment();
     let reached = environment.and_then(|environment| environment.about().map(|_| environment));
-    reached.map(Arc::from).map_err(|error| Failure::new(FAILED, sentence(&error)))
+    reached.map(Arc::from).map_err(End::Failed)
 }
 
-/// Why a command has not done what it was to do.
-pub(super) struct Failure {
-    code: u8,
-    message: String,
-}
-
-impl Failure {
-    fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
-    }
-
-    /// The command line is wrong.
-    pub(super) fn usage(message: impl Into<String>) -> Self {
-        Self::new(USAGE, message)
-    }
-
-    /// It could not be done.
-    pub(super) fn not_done(message: impl Into<String>) -> Self {
-        Self::new(NOT_DONE, message)
-    }
-
-    /// Whether there is no use in trying anything else.
-    pub(super) fn is_final(&self) -> bool {
-        self.code == FAILED
-    }
-
-    /// Says so, and answers the exit code.
-    pub(super) fn say(&self) -> u8 {
-        say_error(&self.message);
-        self.code
-    }
-}
-
-impl From<Error> for Failure {
-    /// What a file system answers is 1; all else has happened on the way there.
+impl From<Error> for End {
+    /// What a file system answers is 1; all else has happened on the way there. (Commands that do
+    /// not work on files say themselves whose failure it is.)
     fn from(error: Error) -> Self {
-        let code = match error.kind() {
+        match error.kind() {
             ErrorKind::Os(_)
             | ErrorKind::NotAFile
             | ErrorKind::TooLarge
             | ErrorKind::InvalidParams
-            | ErrorKind::Conflict => NOT_DONE,
-            _ => FAILED,
-        };
-        Self::new(code, sentence(&error))
+            | ErrorKind::Conflict => Self::Refused(error),
+            _ => Self::Failed(error),
+        }
     }
 }
 
 /// The exit code; what has failed is said.
-pub(super) fn exit(outcome: Result<(), Failure>) -> ExitCode {
+pub(super) fn exit(outcome: Result<(), End>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => ExitCode::from(failure.say()),
+        Err(end) => end.exit(),
     }
 }
 
 /// Does it for each path, whatever comes of the others; answers the last failure.
 pub(super) fn each(
     paths: &[String],
-    mut act: impl FnMut(WirePath) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    mut act: impl FnMut(WirePath) -> Result<(), End>,
+) -> Result<(), End> {
     let mut last = None;
     for path in paths {
-        if let Err(failure) = wire(arguments::path(path)).map_err(Failure::from).and_then(&mut act)
-        {
+        if let Err(failure) = wire(arguments::path(path)).map_err(End::from).and_then(&mut act) {
             if let Some(before) = last.replace(failure) {
                 before.say();
             }
-            if last.as_ref().is_some_and(Failure::is_final) {
+            if last.as_ref().is_some_and(End::is_final) {
                 break;
             }
         }
@@ -142,7 +105,7 @@ pub(super) fn each(
 }
 
 /// Writes to stdout. Nobody reads it any more: a quiet end, as of every other program.
-pub(super) fn print(mut bytes: &[u8]) -> Result<(), Failure> {
+pub(super) fn print(mut bytes: &[u8]) -> Result<(), End> {
     let stdout = io::stdout();
     while !bytes.is_empty() {
         let written = sys::fd::write(stdout.as_fd(), bytes);
@@ -183,7 +146,7 @@ fn when_ready(error: io::Error, stream: BorrowedFd<'_>, interest: Interest) -> i
 }
 
 /// Prints one line of JSON.
-pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), End> {
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     print(&line)

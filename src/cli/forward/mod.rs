@@ -10,6 +10,7 @@ mod relay;
 mod spec;
 mod stdio;
 
+use std::fmt;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,12 +23,12 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::arguments::say_error;
 use super::end::End;
 use super::place::{self, Place, Variables};
+use super::thread::{spawn, watch};
 use crate::client::ExecClient;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sys;
 use crate::sys::signal::{self, Signals};
+use crate::sys::{self, errno};
 use listener::{Listener, SocketFile};
-use relay::spawn;
 use spec::{From, Spec, To};
 
 pub(super) use spec::STDIO;
@@ -61,10 +62,11 @@ An IPv6 address is written [::1]. What has a / in it is a socket.
 
 Where it listens is told on stderr, a line each. When the environment is lost,
 its connections end, and the next one makes a new way there. SIGINT and SIGTERM
-end it. The token comes from TA_EXEC_TOKEN, from --token-file, or from the URL.",
+end it, and so does a newer host. The token comes from TA_EXEC_TOKEN, from
+--token-file, or from the URL.",
         error_code(1, "-: the far end has refused or reset the connection"),
         error_code(2, "an option or a forward is not as it must be"),
-        error_code(125, "it cannot listen, or the environment cannot be reached, or is lost (-:)")
+        error_code(125, "it cannot listen, the environment cannot be reached or is lost (-:), or a newer host has it")
     )]
     struct Forward {
         #[argh(positional, arg_name = "forward")]
@@ -85,6 +87,8 @@ struct Shared {
     news: Sender<News>,
     /// The loss of the environment has been told, and it has not been reached since.
     lost: AtomicBool,
+    /// The end of the connection to the environment that stands now will be told.
+    watched: Arc<AtomicBool>,
 }
 
 impl Forward {
@@ -108,13 +112,20 @@ impl Forward {
             files.extend(file);
         }
         let (sender, news) = bounded(NEWS);
-        watch(signals, sender.clone())?;
-        let client = connect(place, &sender, &news)?;
-        let shared = Arc::new(Shared { client, news: sender, lost: AtomicBool::new(false) });
+        let told = sender.clone();
+        let tell = move |signal| drop(told.send(News::Signal(signal)));
+        watch(signals, tell).map_err(End::Failed)?;
+        let shared = Arc::new(Shared {
+            client: connect(place, &sender, &news)?,
+            news: sender,
+            lost: AtomicBool::new(false),
+            watched: Arc::default(),
+        });
         match specs.as_slice() {
             [Spec { from: From::Stdio, to }] => stdio::start(&shared, to.clone())?,
             _ => {
-                bound.into_iter().try_for_each(|(listeners, to)| serve(&shared, listeners, &to))?
+                shared.watch();
+                bound.into_iter().try_for_each(|(listeners, to)| serve(&shared, listeners, &to))?;
             }
         }
         let end = next(&news);
@@ -136,28 +147,17 @@ fn specs(texts: &[String]) -> std::result::Result<Vec<Spec>, String> {
     Ok(specs)
 }
 
-fn watch(signals: Signals, news: Sender<News>) -> Result<(), End> {
-    let wait = move || {
-        while let Ok(signal) = signals.wait() {
-            let _ = news.send(News::Signal(signal));
-        }
-    };
-    spawn("signals", wait).map_err(|error| End::Failed(no_thread(&error)))
-}
-
-fn no_thread(error: &io::Error) -> Error {
-    Error::io(error, "cannot make a thread")
-}
-
-/// Reaches the environment; a signal meanwhile ends it at once.
+/// Reaches the environment, and hears from it whether this host may use it, before anybody is told
+/// where to connect. A signal meanwhile ends it at once.
 fn connect(place: Place, sender: &Sender<News>, news: &Receiver<News>) -> Result<ExecClient, End> {
     let (connected, client) = bounded(1);
     let sender = sender.clone();
-    let connect = move || match place.client() {
+    let reach = || place.client().and_then(|client| client.ping().map(|()| client));
+    let connect = move || match reach() {
         Ok(client) => drop(connected.send(client)),
         Err(error) => drop(sender.send(News::End(End::Failed(error)))),
     };
-    spawn("connect", connect).map_err(|error| End::Failed(no_thread(&error)))?;
+    spawn("connect", connect).map_err(End::Failed)?;
     crossbeam_channel::select! {
         recv(client) -> client => client.map_err(|_| next(news)),
         recv(news) -> told => Err(end_of(told.ok())),
@@ -181,18 +181,16 @@ fn serve(shared: &Arc<Shared>, listeners: Vec<Listener>, to: &To) -> Result<(), 
     for listener in listeners {
         say_error(&format!("forwarding {} to {to}", listener.name));
         let (shared, to) = (Arc::clone(shared), to.clone());
-        spawn("accept", move || accept(&shared, &listener, &to))
-            .map_err(|error| End::Failed(no_thread(&error)))?;
+        spawn("accept", move || accept(&shared, &listener, &to)).map_err(End::Failed)?;
     }
     Ok(())
 }
 
 fn accept(shared: &Arc<Shared>, listener: &Listener, to: &To) {
     let mut is_failing = false;
-    let tell = |error: &io::Error, is_failing: &mut bool| {
+    let tell = |error: &dyn fmt::Display, is_failing: &mut bool| {
         if !std::mem::replace(is_failing, true) {
-            let error = Error::io(error, format!("cannot take connections on {}", listener.name));
-            say_error(error.message());
+            say_error(&format!("cannot take connections on {}: {error}", listener.name));
         }
         thread::sleep(PAUSE);
     };
@@ -202,7 +200,7 @@ fn accept(shared: &Arc<Shared>, listener: &Listener, to: &To) {
             // It had left before it was accepted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) => {
-                tell(&error, &mut is_failing);
+                tell(&errno::message(errno::of(&error)), &mut is_failing);
                 continue;
             }
         };
@@ -224,6 +222,28 @@ fn accept(shared: &Arc<Shared>, listener: &Listener, to: &To) {
 impl Shared {
     fn reached(&self) {
         self.lost.store(false, Ordering::Relaxed);
+        self.watch();
+    }
+
+    /// Sees to it that a newer host is known of at once, and not when somebody connects the next
+    /// time: until then whoever has started this would take it for one that works.
+    fn watch(&self) {
+        if self.watched.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (news, watched) = (self.news.clone(), Arc::clone(&self.watched));
+        let tell = move |error: Error| {
+            // The next connection makes a new way, which is watched then.
+            watched.store(false, Ordering::Relaxed);
+            if *error.kind() == ErrorKind::StaleEpoch {
+                let _ = news.try_send(News::End(End::Failed(error)));
+            }
+        };
+        if let Err(error) = self.client.when_lost(tell)
+            && *error.kind() == ErrorKind::StaleEpoch
+        {
+            let _ = self.news.try_send(News::End(End::Failed(error)));
+        }
     }
 
     /// Tells why a connection has ended; the loss of the environment once.
@@ -234,10 +254,8 @@ impl Shared {
             }
             ErrorKind::ConnectionLost => {
                 if !self.lost.swap(true, Ordering::Relaxed) {
-                    say_error(&format!(
-                        "{} (the next connection makes a new one)",
-                        error.message()
-                    ));
+                    let message = error.message();
+                    say_error(&format!("{message}; the next connection makes a new one"));
                 }
             }
             _ => say_error(&format!("{name} to {to}: {}", error.message())),

@@ -5,12 +5,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use super::listener::Local;
 use super::spec::To;
+use crate::cli::thread::spawn;
 use crate::client::{ConnectionEvent, ConnectionWriter, ExecClient, RemoteConnection};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sys::fd;
 use crate::sys::poll::{Interest, wait_for};
 
@@ -18,14 +18,6 @@ use crate::sys::poll::{Interest, wait_for};
 const PART: usize = 256 * 1024;
 /// What is read at first. Most connections never need more.
 const FIRST_PART: usize = 16 * 1024;
-/// The stack of the threads here: they move bytes and build messages.
-const STACK: usize = 256 * 1024;
-
-pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK);
-    thread.spawn(run).map(drop)
-}
-
 /// Connects somebody to the far end, until one of them has gone or both have said all.
 ///
 /// # Errors
@@ -56,7 +48,7 @@ fn relay(local: Local, mut connection: RemoteConnection) -> Result<()> {
     let started = spawn("up", move || upload(&near, writer, &stop));
     if let Err(error) = started {
         local.will_be_reset();
-        return Err(Error::io(&error, "cannot make a thread for a connection"));
+        return Err(error);
     }
     let ended = download(&mut connection, &local);
     if ended.is_err() {

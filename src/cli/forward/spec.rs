@@ -74,7 +74,7 @@ impl Spec {
             _ => text.to_owned(),
         };
         read(text).map_err(|why| {
-            let forms = "[BIND:]PORT:HOST:PORT, with the path of a socket (it has a / in it) in \
+            let forms = "[BIND:]PORT:HOST:PORT, as in 8000:localhost:80, with the path of a socket (it has a / in it) in \
                          place of [BIND:]PORT or HOST:PORT, or -:HOST:PORT";
             format!("{shown:?} is no forward: {why} (they are written {forms})")
         })
@@ -94,7 +94,9 @@ fn read(text: &str) -> Result<Spec, String> {
             (From::Tcp { bind: Bind::Loopback, port: near_port(port)? }, to(rest)?)
         }
         [bind, port, rest @ ..] if rest.len() == 2 => (tcp(bind, port)?, to(rest)?),
-        _ => return Err(format!("it has {} parts", fields.len())),
+        [_] => return Err("it does not say where to".to_owned()),
+        [_, _] => return Err("it says one port or host too few".to_owned()),
+        _ => return Err("it has too many parts; an IPv6 address stands in [ ]".to_owned()),
     };
     Ok(Spec { from, to })
 }
@@ -208,10 +210,11 @@ mod tests {
     #[test]
     fn what_is_no_forward_says_why_and_how_they_are_written() {
         for (text, why) in [
-            ("", "parts"),
-            ("8000", "parts"),
-            ("8000:80", "parts"),
-            ("a:b:c:d:e", "parts"),
+            ("", "where to"),
+            ("8000", "where to"),
+            ("8000:80", "too few"),
+            ("a:b:c:d:e", "too many"),
+            ("8000:::1:80", "[ ]"),
             ("8000:web:0", "cannot be 0"),
             ("8000:web:65536", "\"65536\" is no port"),
             ("+8000:web:80", "\"+8000\" is no port"),

@@ -4,10 +4,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::relay::{self, Stopped, spawn};
+use super::relay::{self, Stopped};
 use super::spec::To;
-use super::{News, Shared, no_thread};
+use super::{News, Shared};
 use crate::cli::end::End;
+use crate::cli::thread::spawn;
 use crate::client::{ConnectionEvent, ConnectionWriter, RemoteConnection};
 use crate::error::{Error, ErrorKind};
 use crate::sys;
@@ -23,7 +24,7 @@ pub(super) fn start(shared: &Arc<Shared>, to: To) -> Result<(), End> {
         };
         let _ = shared.news.send(News::End(end));
     };
-    spawn("forward", run).map_err(|error| End::Failed(no_thread(&error)))
+    spawn("forward", run).map_err(End::Failed)
 }
 
 /// Whose failure it is.
@@ -39,7 +40,7 @@ fn ended(error: Error) -> End {
 
 fn pass(mut connection: RemoteConnection) -> Result<End, End> {
     let writer = connection.writer();
-    spawn("stdin", move || upload(writer)).map_err(|error| End::Failed(no_thread(&error)))?;
+    spawn("stdin", move || upload(writer)).map_err(End::Failed)?;
     let failed = |error: &io::Error| End::Failed(Error::io(error, "cannot write to stdout"));
     let mut stdout = Some(sys::fd::duplicate_standard(1).map_err(|error| failed(&error))?);
     loop {

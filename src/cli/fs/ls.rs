@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::stat::word;
 use super::time::iso;
 use crate::cli::arguments::{escaped, path};
-use crate::cli::files::{self, Failure, Shared};
+use crate::cli::end::End;
+use crate::cli::files::{self, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{Base64, DirEntry, FileType, PathParams, StatParams, StatResult};
 use crate::sys;
@@ -72,7 +73,7 @@ struct Detail {
 }
 
 impl Ls {
-    pub(super) fn run(mut self) -> Result<(), Failure> {
+    pub(super) fn run(mut self) -> Result<(), End> {
         let environment = files::environment(self.place_options())?;
         let directory = self.path.as_deref().map_or_else(|| PathBuf::from("."), path);
         let listed = environment.readdir(&PathParams { path: files::wire(&directory)? });
@@ -138,7 +139,7 @@ fn details(
     environment: &Shared,
     directory: &Path,
     entries: &[DirEntry],
-) -> Result<Vec<Option<Detail>>, Failure> {
+) -> Result<Vec<Option<Detail>>, End> {
     let one = |entry: &DirEntry| -> Result<Option<Detail>> {
         let path = directory.join(name(entry));
         let detail =

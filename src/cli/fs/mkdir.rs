@@ -1,6 +1,7 @@
 //! `ta fs mkdir`.
 
-use crate::cli::files::{self, Failure};
+use crate::cli::end::End;
+use crate::cli::files;
 use crate::protocol::{MkdirParams, Mode};
 
 files::command! {
@@ -26,7 +27,7 @@ files::command! {
 }
 
 impl Mkdir {
-    pub(super) fn run(mut self) -> Result<(), Failure> {
+    pub(super) fn run(mut self) -> Result<(), End> {
         let environment = files::environment(self.place_options())?;
         let (recursive, mode) = (Some(self.parents), self.mode);
         let paths = [vec![self.path], self.more].concat();

@@ -1,7 +1,8 @@
 //! `ta fs mv`.
 
 use crate::cli::arguments::path;
-use crate::cli::files::{self, Failure};
+use crate::cli::end::End;
+use crate::cli::files;
 use crate::protocol::{FileType, RenameParams};
 
 files::command! {
@@ -25,7 +26,7 @@ moved: copy it (ta cp -r :FROM :TO) and remove the old one."
 }
 
 impl Mv {
-    pub(super) fn run(mut self) -> Result<(), Failure> {
+    pub(super) fn run(mut self) -> Result<(), End> {
         let environment = files::environment(self.place_options())?;
         let (from, mut to) = (path(&self.from), path(&self.to));
         let standing = files::look(&*environment, &to)?;

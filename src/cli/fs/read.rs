@@ -2,7 +2,8 @@
 
 use crate::buffers;
 use crate::cli::arguments::path;
-use crate::cli::files::{self, Failure, Parts};
+use crate::cli::end::End;
+use crate::cli::files::{self, Parts};
 use crate::protocol::ReadFileParams;
 
 files::command! {
@@ -30,7 +31,7 @@ read to their end."
 }
 
 impl Read {
-    pub(super) fn run(mut self) -> Result<(), Failure> {
+    pub(super) fn run(mut self) -> Result<(), End> {
         let environment = files::environment(self.place_options())?;
         let path = files::wire(path(&self.path))?;
         let offset = self.offset.unwrap_or(0);

@@ -1,6 +1,7 @@
 //! `ta fs rm`.
 
-use crate::cli::files::{self, Failure};
+use crate::cli::end::End;
+use crate::cli::files;
 use crate::protocol::RemoveParams;
 
 files::command! {
@@ -28,7 +29,7 @@ environment's directory and those above it are refused."
 }
 
 impl Rm {
-    pub(super) fn run(mut self) -> Result<(), Failure> {
+    pub(super) fn run(mut self) -> Result<(), End> {
         let environment = files::environment(self.place_options())?;
         let (recursive, force) = (Some(self.recursive), Some(self.force));
         let paths = [vec![self.path], self.more].concat();

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::time::iso;
 use crate::cli::arguments::escaped;
-use crate::cli::files::{self, Failure};
+use crate::cli::end::End;
+use crate::cli::files;
 use crate::protocol::{FileType, StatParams, StatResult, WirePath};
 
 files::command! {
@@ -41,7 +42,7 @@ struct Told<'a> {
 }
 
 impl Stat {
-    pub(super) fn run(mut self) -> Result<(), Failure> {
+    pub(super) fn run(mut self) -> Result<(), End> {
         let environment = files::environment(self.place_options())?;
         let paths = [vec![self.path], self.more].concat();
         let follow_symlinks = self.no_follow.then_some(false);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::cli::arguments::path;
-use crate::cli::files::{self, Failure, Store, Temporaries, Wanted};
+use crate::cli::end::End;
+use crate::cli::files::{self, Store, Temporaries, Wanted};
 use crate::cli::place::Place;
 use crate::protocol::{Mode, WriteFileParams};
 
@@ -75,7 +76,7 @@ impl Write {
         }
     }
 
-    fn write(self, place: Place, temporaries: &Arc<Temporaries>) -> Result<(), Failure> {
+    fn write(self, place: Place, temporaries: &Arc<Temporaries>) -> Result<(), End> {
         let environment = files::reach(place)?;
         let part = files::part(&*environment)?;
         let store = Store { environment, temporaries: Arc::clone(temporaries) };
@@ -99,7 +100,7 @@ impl Write {
         files::print_json(&told)
     }
 
-    fn put(&self, store: &Store, part: usize) -> Result<Option<Told>, Failure> {
+    fn put(&self, store: &Store, part: usize) -> Result<Option<Told>, End> {
         let wanted = Wanted {
             path: path(&self.path),
             mode: self.mode,
@@ -116,7 +117,7 @@ impl Write {
         Ok(stored.written.map(|result| Told { size: result.size, version: result.version }))
     }
 
-    fn append(&self, store: &Store, part: usize) -> Result<Told, Failure> {
+    fn append(&self, store: &Store, part: usize) -> Result<Told, End> {
         let mut params = WriteFileParams::new(files::wire(path(&self.path))?, Vec::new());
         params.append = Some(true);
         params.mode = self.mode;

@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::end::End;
 use super::place::{self, Place, URL, Variables};
 use super::{duration, token};
 use crate::client::Process;
@@ -19,7 +20,6 @@ use crate::environment::ExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{EnvDelta, ExecParams, PtySize, SpawnParams};
 use crate::sys::signal::{self, Signals};
-use supervisor::End;
 
 /// How long a command has from SIGTERM to SIGKILL when its time is up or `ta` is to end.
 const GRACE: Duration = Duration::from_secs(1);
@@ -35,12 +35,14 @@ place::command! {
         example = "{command_name} --cwd src --timeout 10m -c 'make -j8 2>&1'",
         example = "tar c . | {command_name} -i -- tar x -C /tmp",
         example = "{command_name} -it -- bash",
-        note = "The token comes from the environment variable TA_EXEC_TOKEN, from
---token-file, or from the URL's ?token= (percent-encoded, and for everybody
-on this machine to see while ta runs).
+        note = "The token comes from --token-file or the URL's ?token= (percent-encoded, and
+for everybody on this machine to see while ta runs), and where neither is given
+from the environment variable TA_EXEC_TOKEN.
 
 Output comes as it is written, byte for byte. Without -i the command's stdin
 is empty. What the command leaves running in its process group ends with it.
+With -i, once stdin has ended and nobody can read stdout any more, the command
+has a second to end by itself; then it is ended.
 
 When its time is up the command gets SIGTERM, and SIGKILL one second later.
 Ctrl-C sends it SIGINT, a second one SIGKILL; a third waits for nobody.
@@ -61,7 +63,8 @@ The exit code is the command's own, 128+n where signal n has ended it
         /// directory to run in, absolute or relative to the server's
         #[argh(option)]
         cwd: Option<String>,
-        /// set a variable, as NAME=VALUE; as NAME, pass the caller's own on; may be repeated
+        /// set a variable, as NAME=VALUE; as NAME, pass the caller's own on, if it is set; may be
+        /// repeated
         #[argh(option)]
         env: Vec<String>,
         /// end the command after this time: 10s, 500ms, 2m, 1h, or seconds
@@ -92,13 +95,9 @@ impl Run {
         }
         let signals = Signals::block(&signals);
         let resizes = self.tty.then(|| Signals::block(&[signal::WINCH]));
-        let plan = self.plan(variables).map_err(End::from);
+        let plan = self.plan(variables);
         let end = plan.and_then(|plan| supervisor::run(plan, signals, resizes));
-        match end.unwrap_or_else(|end| end) {
-            End::Code(code) => ExitCode::from(code),
-            End::Signal(signal) => signal::die_of(signal),
-            End::Failed(error) => super::failed(&error),
-        }
+        end.unwrap_or_else(End::Failed).exit()
     }
 
     fn plan(mut self, variables: Variables) -> Result<Plan> {

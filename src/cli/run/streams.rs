@@ -1,7 +1,9 @@
 //! The bytes of a command: its output to our stdout and stderr, our stdin to it.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,12 +36,12 @@ impl Outputs {
     ///
     /// # Errors
     /// `EMFILE`.
-    pub(super) fn standard() -> io::Result<Self> {
-        Ok(Self {
-            stdout: sys::fd::duplicate_standard(1)?,
-            stderr: sys::fd::duplicate_standard(2)?,
-            written: Arc::default(),
-        })
+    pub(super) fn standard() -> Result<Self> {
+        let standard = |number| {
+            let stream = sys::fd::duplicate_standard(number);
+            stream.map_err(|error| Error::io(&error, "cannot run a command"))
+        };
+        Ok(Self { stdout: standard(1)?, stderr: standard(2)?, written: Arc::default() })
     }
 
     /// A count that grows with every byte that somebody has taken.
@@ -106,11 +108,19 @@ fn cannot_write(stream: Stream) -> &'static str {
     }
 }
 
+/// How passing our stdin on has ended.
+pub(super) enum Fed {
+    /// There was no more of it.
+    All,
+    /// The command reads no more.
+    Refused,
+}
+
 /// Passes our stdin on to its end, or until the command reads no more.
 ///
 /// # Errors
 /// Our stdin cannot be read.
-pub(super) fn feed(mut to: ProcessStdin) -> Result<()> {
+pub(super) fn feed(mut to: ProcessStdin) -> Result<Fed> {
     let failed = |error: io::Error| Error::io(&error, "cannot read stdin");
     let from = sys::fd::duplicate_standard(0).map_err(failed)?;
     let mut buffer = buffers::take();
@@ -122,7 +132,7 @@ pub(super) fn feed(mut to: ProcessStdin) -> Result<()> {
             // connection has to say about its end comes with the output.
             Ok(_) => {
                 if to.write(&buffer).is_err() {
-                    return Ok(());
+                    return Ok(Fed::Refused);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -134,5 +144,16 @@ pub(super) fn feed(mut to: ProcessStdin) -> Result<()> {
         }
     }
     let _ = to.close();
-    Ok(())
+    Ok(Fed::All)
+}
+
+/// Waits until nobody can read our stdout any more. `false` where that cannot be known: a file has
+/// no reader, and of a terminal that has gone a signal tells.
+pub(super) fn await_unread() -> bool {
+    let Ok(stdout) = sys::fd::duplicate_standard(1).map(File::from) else { return false };
+    let has_reader = stdout.metadata().is_ok_and(|metadata| {
+        let kind = metadata.file_type();
+        kind.is_fifo() || kind.is_socket()
+    });
+    has_reader && wait_for(stdout.as_fd(), Interest::HangUp, None).is_ok()
 }

@@ -1,17 +1,17 @@
 //! What happens to a command while it runs, decided in one place.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, at, bounded, never, select};
 
-use super::super::lost_thread;
-use super::streams::{self, Outcome, Outputs};
+use super::streams::{self, Fed, Outcome, Outputs};
 use super::terminal::{self, Terminal};
 use super::{GRACE, Plan, Started};
+use crate::cli::end::End;
+use crate::cli::lost_thread;
+use crate::cli::thread::{spawn, watch};
 use crate::client::{Answer, ProcessControl, ProcessExit};
 use crate::environment::ExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,51 +24,32 @@ const NEWS: usize = 8;
 /// How long a command that has been killed may take to be over, once nobody takes its output
 /// any more. It covers a slow connection's way there and back.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The stack of the threads here: they move bytes and build messages.
-const STACK: usize = 256 * 1024;
 /// The exit code after a timeout, as that of timeout(1).
 const TIMED_OUT: u8 = 124;
-
-/// How `ta run` ends.
-pub(super) enum End {
-    /// With this exit code.
-    Code(u8),
-    /// By this signal, which it has been sent and which has ended the command. A shell shows
-    /// 128 more than it, and stops the script that has been interrupted; had `ta` only exited
-    /// with that code, the script would go on with its next line.
-    Signal(i32),
-    /// By a failure of its own.
-    Failed(Error),
-}
-
-impl From<Error> for End {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
 
 /// What the main thread is told.
 enum News {
     Signal(i32),
     StdinFailed(Error),
+    /// Our stdin has ended, and nobody can read our stdout any more.
+    Deserted,
 }
 
 /// Starts the command and sees it to its end. `signals` are those that end or stop `ta`,
 /// `resizes` those of the terminal's window.
 ///
 /// # Errors
-/// The end of a command that has not been started.
-pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Result<End, End> {
+/// The command cannot be started, or nothing be done for it.
+pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Result<End> {
     let (sender, news) = bounded(NEWS);
     let told: Sender<News> = sender.clone();
-    spawn("signals", move || {
-        while let Ok(signal) = signals.wait() {
-            let _ = told.send(News::Signal(signal));
-        }
-    })?;
+    watch(signals, move |signal| drop(told.send(News::Signal(signal))))?;
     let timeout = plan.timeout;
     let (window, stdin) = (plan.window, plan.stdin);
-    let Started { environment, process, served } = connect(plan, &news)?;
+    let Started { environment, process, served } = match connect(plan, &news)? {
+        Ok(started) => started,
+        Err(signal) => return Ok(End::Signal(signal)),
+    };
     let control = process.control();
     // Before a byte of output is shown or a key is read.
     let terminal = window.map(|_| Terminal::take_over()).transpose()?;
@@ -79,15 +60,18 @@ pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Res
     if stdin {
         let to = control.stdin();
         spawn("stdin", move || {
-            if let Err(error) = streams::feed(to) {
-                let _ = sender.send(News::StdinFailed(error));
-            }
+            let news = match streams::feed(to) {
+                Ok(Fed::All) if streams::await_unread() => News::Deserted,
+                Ok(_) => return,
+                Err(error) => News::StdinFailed(error),
+            };
+            let _ = sender.send(news);
         })?;
     } else if !served {
         // Nobody waits for the answer: a command that is over already has no stdin to close.
         let _ = control.begin_write(&[], true);
     }
-    let outputs = Outputs::standard().map_err(|error| cannot_start(&error))?;
+    let outputs = Outputs::standard()?;
     let written = outputs.written();
     let (sender, over) = bounded(1);
     spawn("output", move || drop(sender.send(outputs.pass_on(process))))?;
@@ -102,35 +86,29 @@ pub(super) fn run(plan: Plan, signals: Signals, resizes: Option<Signals>) -> Res
         interrupts: 0,
         time_is_up: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         give_up: None,
+        leave: None,
         written,
         seen: 0,
     };
     Ok(supervisor.run())
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK);
-    thread.spawn(run).map(drop).map_err(|error| cannot_start(&error))
-}
-
-fn cannot_start(error: &io::Error) -> Error {
-    Error::io(error, "cannot run a command")
-}
-
 /// Starts the command; a signal before it has started ends `ta` at once, and the command with
-/// the connection.
-fn connect(plan: Plan, news: &Receiver<News>) -> Result<Started, End> {
+/// the connection; that is the inner error.
+fn connect(plan: Plan, news: &Receiver<News>) -> Result<Result<Started, i32>> {
     let (sender, started) = bounded(1);
     spawn("connect", move || drop(sender.send(plan.start())))?;
     loop {
         select! {
-            recv(started) -> started => return Ok(started.map_err(|_| lost_thread())??),
+            recv(started) -> started => return started.map_err(|_| lost_thread())?.map(Ok),
             recv(news) -> news => match news {
                 Ok(News::Signal(signal::TSTP)) => signal::to_self(signal::STOP),
                 Ok(News::Signal(signal::CONT)) => {}
-                Ok(News::Signal(signal)) => return Err(End::Signal(signal)),
-                Ok(News::StdinFailed(error)) => return Err(End::Failed(error)),
-                Err(_) => return Err(lost_thread().into()),
+                Ok(News::Signal(signal)) => return Ok(Err(signal)),
+                Ok(News::StdinFailed(error)) => return Err(error),
+                // (It comes of a command that has been started.)
+                Ok(News::Deserted) => {}
+                Err(_) => return Err(lost_thread()),
             }
         }
     }
@@ -161,6 +139,8 @@ struct Supervisor {
     time_is_up: Option<Instant>,
     /// When the command's end is not waited for any longer, unless output has been taken.
     give_up: Option<Instant>,
+    /// When a command that nobody talks to any more is ended.
+    leave: Option<Instant>,
     written: Arc<AtomicU64>,
     /// What `written` was when that was last decided.
     seen: u64,
@@ -169,16 +149,23 @@ struct Supervisor {
 impl Supervisor {
     fn run(mut self) -> End {
         let end = loop {
-            let due = [self.time_is_up, self.give_up].into_iter().flatten().min();
+            let due = [self.time_is_up, self.give_up, self.leave].into_iter().flatten().min();
             let due = due.map_or_else(never, at);
             let end = select! {
                 recv(self.over) -> outcome => Some(match outcome {
                     Ok(outcome) => self.over(outcome),
-                    Err(_) => lost_thread().into(),
+                    Err(_) => End::Failed(lost_thread()),
                 }),
                 recv(self.news) -> news => match news {
                     Ok(News::Signal(signal)) => self.on_signal(signal),
                     Ok(News::StdinFailed(error)) => Some(End::Failed(error)),
+                    // Whoever has started us is gone, and would be waited for by a command that
+                    // does not heed the end of its stdin. One that does so, or is over anyhow,
+                    // has a moment for its own exit code: `ta run -i … | head -1`.
+                    Ok(News::Deserted) => {
+                        self.leave = Some(Instant::now() + PATIENCE);
+                        None
+                    }
                     Err(_) => {
                         self.news = never();
                         None
@@ -254,6 +241,9 @@ impl Supervisor {
             self.ending = Ending::TimedOut(answer);
             self.give_up_after(GRACE + PATIENCE);
         }
+        if self.leave.take_if(|time| *time <= now).is_some() {
+            return Some(self.over(Outcome::Unread));
+        }
         self.give_up.take_if(|time| *time <= now)?;
         // Somebody still takes what has arrived: at most a window of it is left.
         if self.written.load(Ordering::Relaxed) != self.seen {
@@ -289,7 +279,7 @@ impl Supervisor {
             (None, Some(signal)) => End::Code((128 + signal).try_into().unwrap_or(u8::MAX)),
             (None, None) => {
                 let message = "the server cannot tell how the command has ended";
-                Error::new(ErrorKind::Internal, message).into()
+                End::Failed(Error::new(ErrorKind::Internal, message))
             }
         }
     }

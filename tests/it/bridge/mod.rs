@@ -129,7 +129,7 @@ fn a_lost_connection_and_a_newer_host_are_told_in_one_line() {
     });
     let _newer = server.connect_of(6);
     let done = running.finish();
-    done.assert_failed(1, "a newer epoch");
+    done.assert_failed(1, "its epoch is newer than 5 (end this host");
 
     let mut running = start(ta_to(&server, &["connect"]));
     running.write(b"{\"id\":1,\"method\":\"ping\"}\n");
@@ -140,7 +140,7 @@ fn a_lost_connection_and_a_newer_host_are_told_in_one_line() {
 
     let done = talk(ta(&["connect", "--via", "sh -c 'read a; exit 3'"]), b"x\n");
     assert_eq!(done.code, 1, "{done:?}");
-    done.assert_one_line("\"sh\" has exited with 3");
+    done.assert_one_line("the command \"sh\" ended with exit code 3 before it spoke");
 }
 
 #[test]

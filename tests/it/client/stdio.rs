@@ -64,10 +64,10 @@ fn one_that_does_not_heed_the_end_of_its_stdin_is_terminated_and_then_killed() {
 #[test]
 fn its_exit_status_is_told_when_it_dies() {
     for (script, status) in [
-        ("read x; exit 3", "has exited with 3"),
-        ("exit 0", "has exited with 0"),
+        ("read x; exit 3", "ended with exit code 3 before it spoke"),
+        ("exit 0", "ended with exit code 0 before it spoke"),
         ("read x; kill -KILL $$", "was ended by SIGKILL"),
-        ("read x; exec 0<&- 1>&-; exit 5", "has exited with 5"),
+        ("read x; exec 0<&- 1>&-; exit 5", "ended with exit code 5 before it spoke"),
     ] {
         let Err(error) = ExecClient::stdio(&["sh", "-c", script]) else { panic!("{script}") };
         assert_eq!(*error.kind(), ErrorKind::ConnectionLost, "{error}");

@@ -15,6 +15,11 @@ fn a_wrong_command_line_is_2() {
         (&["fs", "read", "--exec", "ws://x/exec", "--via", "y", "z"], "--exec and --via"),
         (&["fs", "read", "--token-file", "x", "y"], "--token-file"),
         (&["fs", "read", "--token-file", "x", "--via", "y", "z"], "--token-file"),
+        (&["fs", "read", "--offset", "x", "y"], "--offset \"x\": it takes a whole number"),
+        (&["ping", "-c", "x"], "-c \"x\": it takes a whole number"),
+        (&["ping", "-c", "4294967296"], "too large"),
+        (&["exec-server", "--port", "x"], "--port \"x\": a port is a whole number from 0 to 65535"),
+        (&["exec-server", "--port", "65536"], "from 0 to 65535"),
         (&["fs", "ls", "--epoch", "x"], "from 0 to 9007199254740991"),
         (&["cp", "--epoch", "9007199254740992", "x", ":y"], "from 0 to 9007199254740991"),
         (&["cp", "x"], "no destination"),
@@ -39,7 +44,10 @@ fn who_cannot_be_reached_is_125() {
         done.failed(125, "cannot reach");
         assert!(!done.stderr.contains("secret"), "{done:?}");
     }
-    for (via, says) in [("/does/not/exist", "/does/not/exist"), ("false", "connection was lost")] {
+    for (via, says) in [
+        ("/does/not/exist", "/does/not/exist"),
+        ("false", "ended with exit code 1 before it spoke"),
+    ] {
         let words = [&READ[..], &["--via", via, "x"]].concat();
         Running::start(bare(words)).finish().failed(125, says);
     }

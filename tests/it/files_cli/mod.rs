@@ -4,6 +4,7 @@
 mod changes;
 mod copies;
 mod failures;
+mod faults;
 mod helps;
 mod interrupts;
 mod large;
@@ -218,9 +219,14 @@ impl Running {
     }
 
     #[track_caller]
-    fn finish(mut self) -> Done {
+    fn finish(self) -> Done {
+        self.finish_within(PATIENCE)
+    }
+
+    #[track_caller]
+    fn finish_within(mut self, limit: Duration) -> Done {
         let mut status = None;
-        let ended = holds_within(PATIENCE, || {
+        let ended = holds_within(limit, || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });

@@ -6,7 +6,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use super::{Forward, connect, echo, round_trip, spawn};
 use crate::run::Running;
-use crate::support::{ClosedPort, DEADLINE, Server, TempDir, ta, ta_to};
+use crate::support::proxy::Proxy;
+use crate::support::{ClosedPort, DEADLINE, Server, TempDir, eventually, ta, ta_to};
 
 #[test]
 fn every_form_leads_where_it_says() {
@@ -88,6 +89,8 @@ fn what_is_wrong_is_one_line_and_2_or_125() {
     for spec in ["8000", "x:localhost:80", "0:localhost:0", "0:[::1:80", "-:host", "0:h:99999"] {
         run(&[spec]).assert_failed(2, "is no forward");
     }
+    run(&["9999"]).assert_failed(2, "it does not say where to (they are written");
+    run(&["9999"]).assert_failed(2, "8000:localhost:80");
     run(&["-:h:1", "0:h:1"]).assert_failed(2, "nothing beside it");
     run(&["--nope"]).assert_failed(2, "nope");
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
@@ -97,4 +100,64 @@ fn what_is_wrong_is_one_line_and_2_or_125() {
     let url = format!("ws://127.0.0.1:{}/exec", closed.port);
     let unreachable = Running::start(ta(&["forward", "--exec", &url, "0:h:1"])).finish();
     unreachable.assert_failed(125, "cannot reach");
+}
+
+/// It went on listening though it could never forward anything again.
+#[test]
+fn a_newer_host_ends_a_forward_also_while_nobody_is_connected() {
+    let server = Server::start();
+    let forward = Forward::start(&server, &["--epoch", "5", "0:127.0.0.1:1"]);
+    assert_eq!(Running::start(ta_to(&server, &["ping", "--epoch", "9"])).finish().code, 0);
+    let done = forward.running.finish();
+    assert_eq!(done.code, 125, "{done:?}");
+    let last = done.stderr.lines().last().unwrap();
+    assert!(last.contains("newer than 5") && last.contains("--epoch"), "{done:?}");
+    assert!(std::net::TcpStream::connect(&forward.at[0]).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn a_newer_host_ends_a_forward_with_its_connections() {
+    let server = Server::start();
+    let target = format!("0:127.0.0.1:{}", echo("127.0.0.1"));
+    let forward = Forward::start(&server, &["--epoch", "5", &target]);
+    let mut stream = forward.connect();
+    stream.write_all(b"x").unwrap();
+    stream.read_exact(&mut [0]).unwrap();
+    assert_eq!(Running::start(ta_to(&server, &["ping", "--epoch", "9"])).finish().code, 0);
+    let done = forward.running.finish();
+    assert_eq!(done.code, 125, "{done:?}");
+    assert!(done.stderr.lines().last().unwrap().contains("newer"), "{done:?}");
+    assert!(!matches!(stream.read(&mut [0]), Ok(1..)), "its connection is over too");
+}
+
+#[test]
+fn a_forward_whose_connection_was_lost_hears_of_a_newer_host_from_the_next() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.address);
+    let command = ta_to(&server, &["forward", "--epoch", "5", "--exec", &proxy.url(), "0:[::1]:1"]);
+    let running = Running::start(command);
+    running.stderr.wait_for(" to [::1]:1\n");
+    let at = running.stderr.text();
+    let at = at.trim_start_matches("ta: forwarding ").split(' ').next().unwrap();
+    proxy.cut();
+    eventually(DEADLINE, "the server has seen the loss", || {
+        server.log.text().contains("disconnected")
+    });
+    assert_eq!(Running::start(ta_to(&server, &["ping", "--epoch", "9"])).finish().code, 0);
+    let mut stream = connect(at);
+    assert!(!matches!(stream.read(&mut [0]), Ok(1..)));
+    let done = running.finish();
+    assert_eq!(done.code, 125, "{done:?}");
+    assert!(done.stderr.lines().last().unwrap().contains("newer than 5"), "{done:?}");
+}
+
+#[test]
+fn a_forward_of_an_older_host_does_not_begin() {
+    let server = Server::start();
+    assert_eq!(Running::start(ta_to(&server, &["ping", "--epoch", "9"])).finish().code, 0);
+    for spec in ["0:127.0.0.1:1", "-:127.0.0.1:1"] {
+        let words = ["forward", "--epoch", "5", spec];
+        let done = Running::start(ta_to(&server, &words)).finish();
+        done.assert_failed(125, "newer than 5");
+    }
 }

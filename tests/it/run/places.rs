@@ -46,7 +46,7 @@ fn a_command_that_speaks_the_protocol_leads_to_an_environment() {
 #[test]
 fn a_way_that_leads_nowhere_is_125_and_says_why() {
     for (via, why) in [
-        ("false", "\"false\" has exited with 1"),
+        ("false", "the command \"false\" ended with exit code 1 before it spoke the protocol"),
         ("/nope/nope", "/nope/nope"),
         ("sh -c 'kill -9 $$'", "SIGKILL"),
         ("a 'b", "--via: a quote is not closed"),
@@ -54,7 +54,23 @@ fn a_way_that_leads_nowhere_is_125_and_says_why() {
         let (code, stdout, stderr) = run(&["--via", via, "--", "true"]);
         assert_eq!((code, stdout.as_str()), (Some(125), ""), "{via}: {stderr}");
         assert!(stderr.contains(why) && stderr.lines().count() == 1, "{via}: {stderr}");
+        assert!(!stderr.contains("log"), "no server was reached: {stderr}");
     }
+    // What it says itself comes first.
+    let via = "sh -c 'echo hello; echo no such container: box >&2; exit 125'";
+    let (code, _, stderr) = run(&["--via", via, "--", "true"]);
+    let lines: Vec<_> = stderr.lines().collect();
+    assert_eq!((code, lines[0]), (Some(125), "no such container: box"));
+    assert!(lines.len() == 2 && lines[1].contains("125 before it spoke the protocol"), "{stderr}");
+}
+
+/// Its log lines came among the command's own.
+#[test]
+fn a_server_on_a_pipe_is_quiet_unless_it_is_asked() {
+    let via = format!("'{}' exec-server --stdio", binary().display());
+    assert_eq!(run(&["--via", &via, "-c", "echo hi"]), (Some(0), "hi\n".into(), String::new()));
+    let (code, _, stderr) = run(&["--via", &format!("{via} --log-level info"), "--", "true"]);
+    assert!(code == Some(0) && stderr.contains("disconnected"), "{stderr}");
 }
 
 #[test]

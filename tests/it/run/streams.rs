@@ -1,11 +1,11 @@
 //! Bytes: the command's output, and our stdin.
 
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use super::{Followed, Running, both_ways, run, ta};
-use crate::support::{Server, Victim, lacks, sys};
+use crate::support::{DEADLINE, Server, TempDir, Victim, eventually, lacks, procfs, sys};
 
 #[test]
 fn output_comes_as_it_is_written() {
@@ -23,7 +23,7 @@ fn output_comes_as_it_is_written() {
         running.finish().assert(0, "onethree\n", "two");
     }
     // Without -i as well: the command waits for the server to be told that it may go on.
-    let dir = crate::support::TempDir::new();
+    let dir = TempDir::new();
     let go = dir.join("go");
     let line = format!("printf one; while ! [ -e {} ]; do sleep 0.01; done", go.display());
     let running = Running::start(ta(&server, ["-c", &line]));
@@ -108,9 +108,9 @@ fn what_arrives_there_has_the_same_checksum() {
         return;
     }
     let server = Server::start();
-    let dir = crate::support::TempDir::new();
+    let dir = TempDir::new();
     let file = dir.write("noise", noise());
-    let mut here = std::process::Command::new("sha256sum");
+    let mut here = Command::new("sha256sum");
     here.stdin(std::fs::File::open(&file).unwrap());
     let mut there = ta(&server, ["-i", "sha256sum"]);
     there.stdin(std::fs::File::open(&file).unwrap());
@@ -206,7 +206,7 @@ fn a_slow_reader_holds_the_command_back_and_loses_nothing() {
     let server = Server::start();
     let (mut running, stdout) = Running::start_unread(ta(&server, ["seq", "1", "2000000"]));
     // Nothing is read until all that there is room for on the way has been filled.
-    crate::support::procfs::await_stalled(&[running.pid()]);
+    procfs::await_stalled(&[running.pid()]);
     assert!(running.is_running());
     let expected: String = (1..=2_000_000).map(|n| format!("{n}\n")).collect();
     let stdout = Followed::new(stdout);
@@ -229,4 +229,60 @@ fn what_a_command_leaves_running_ends_with_it() {
         victim.await_gone();
     }
     run(&server, &["true"]).assert(0, "", "");
+}
+
+/// The client of a language server was killed; the server heeded no end of its stdin, and lived on.
+#[test]
+fn a_killed_client_takes_a_command_with_it_that_ignores_the_end_of_its_stdin() {
+    if lacks("a_killed_client_takes_a_command_with_it", "bash") {
+        return;
+    }
+    let server = Server::start();
+    let victim = Victim::new();
+    // It holds both ends, as a client does, and tells which process is its child.
+    let client = "coproc ta { exec \"$@\"; }; echo $ta_PID; read wait";
+    let run = ta(&server, ["-i", "sleep", victim.argument()]);
+    let mut command = Command::new("bash");
+    command.args(["-c", client, "client"]).arg(run.get_program()).args(run.get_args());
+    command.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::piped());
+    let client = Running::start(command);
+    client.await_stdout("\n");
+    let ta: u32 = client.stdout.text().trim().parse().unwrap();
+    let is_alive = |pid| !matches!(procfs::state(pid).as_str(), "gone" | "Z");
+    victim.await_alive();
+    assert!(is_alive(ta), "ta is there as long as its client");
+    client.signal(libc::SIGKILL);
+    victim.await_gone();
+    eventually(DEADLINE, "ta has ended too", || !is_alive(ta));
+}
+
+#[test]
+fn a_command_whose_output_is_read_goes_on_without_a_stdin() {
+    let server = Server::start();
+    for pause in ["sleep 1.5", "read x; sleep 1.5"] {
+        let line = format!("{pause}; echo done; exit 3");
+        // (stdin is /dev/null: at its end from the start.)
+        Running::start(ta(&server, ["-i", "-c", &line])).finish().assert(3, "done\n", "");
+        // A file has no reader that could leave.
+        let dir = TempDir::new();
+        let file = std::fs::File::create(dir.join("out")).unwrap();
+        let mut command = ta(&server, ["-i", "-c", &line]);
+        let mut running = Running::start_with(command.stdout(file));
+        assert_eq!(running.wait(), 3);
+        assert_eq!(std::fs::read(dir.join("out")).unwrap(), b"done\n");
+    }
+}
+
+/// As a pipeline with `head -1` has it.
+#[test]
+fn a_command_that_ends_by_itself_when_its_reader_has_left_keeps_its_exit_code() {
+    let server = Server::start();
+    let mut command = ta(&server, ["-i", "-c", "echo first; read gone; sleep 0.2; exit 5"]);
+    command.stdin(Stdio::piped());
+    let (mut running, mut stdout) = Running::start_unread(command);
+    stdout.read_exact(&mut [0; 6]).unwrap();
+    drop(stdout);
+    drop(running.stdin.take());
+    assert_eq!(running.wait(), 5);
 }
