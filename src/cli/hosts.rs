@@ -84,7 +84,7 @@ impl Hosts {
             Some(file) => (HostList::of_file(file), Some(file.to_owned())),
             None => (HostList::of_user(), config::user_file()),
         };
-        let list = list.map_err(|error| End::Usage(error))?;
+        let list = list.map_err(End::Usage)?;
         if self.json {
             return files::print_json(&Report::of(&list));
         }
