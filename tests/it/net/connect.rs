@@ -1,9 +1,11 @@
 //! Making connections.
 
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketType};
 use serde_json::json;
 
 use super::{ClosedPort, accept, await_hung_up, listen, listen_on};
@@ -25,11 +27,27 @@ fn remote_address_tells_where_it_leads() {
     });
 }
 
+/// A listener, and its port bound on the other address too, where it listens not: a listener of
+/// another test would answer there.
+fn listen_on_one(address: &str, other: &str) -> (TcpListener, u16, OwnedFd) {
+    loop {
+        let (listener, port) = listen_on(address);
+        let other = SocketAddr::new(other.parse().unwrap(), port);
+        let family = if other.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let silent = rustix::net::socket(family, SocketType::STREAM, None).unwrap();
+        if rustix::net::bind(&silent, &other).is_ok() {
+            return (listener, port, silent);
+        }
+    }
+}
+
 #[test]
 fn localhost_is_reached_where_only_one_family_listens() {
     over_both(|peer| {
-        for (address, shown) in [("::1", "[::1]"), ("127.0.0.1", "127.0.0.1")] {
-            let (listener, port) = listen_on(address);
+        for (address, shown, other) in
+            [("::1", "[::1]", "127.0.0.1"), ("127.0.0.1", "127.0.0.1", "::1")]
+        {
+            let (listener, port, _silent) = listen_on_one(address, other);
             for host in ["localhost", "LOCALHOST", "some.localhost"] {
                 let (connection, remote) = peer.connect_to(json!({"host": host, "port": port}));
                 assert_eq!(remote, format!("{shown}:{port}"));
