@@ -71,7 +71,7 @@ impl Machine {
             found_shell: find(&path, "bash").or_else(sh),
             path,
             has_pwd: std::env::var_os("PWD").is_some(),
-            home: home.or_else(sys::host::home),
+            home: home.or_else(|| Some(sys::host::account()?.1)),
             descriptor_limit: options.descriptor_limit,
             oom_score: raised_oom_score(),
         })

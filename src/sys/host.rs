@@ -41,19 +41,6 @@ pub(crate) fn thread_id() -> Option<i32> {
     None
 }
 
-/// The home directory that the user database has for this user.
-pub(crate) fn home() -> Option<OsString> {
-    // SAFETY: answers NULL or a pointer to static data, which is copied before another call
-    // could change it; only the start of the program calls this, on one thread.
-    let entry = unsafe { libc::getpwuid(libc::getuid()) };
-    if entry.is_null() {
-        return None;
-    }
-    // SAFETY: not NULL, so it points to a passwd whose strings are NUL-terminated.
-    let directory = unsafe { CStr::from_ptr((*entry).pw_dir) };
-    Some(OsStr::from_bytes(directory.to_bytes()).to_owned())
-}
-
 /// The number of this user.
 pub(crate) fn user_id() -> u32 {
     // SAFETY: takes nothing and touches no memory.

@@ -5,7 +5,7 @@
 //! way, one of them in base64; a machine with two processors has no more than these for all.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::num::NonZeroU16;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -230,19 +230,28 @@ fn download(mut connection: RemoteConnection, mut local: &TcpStream) -> Outcome<
     }
 }
 
-fn forwarded(client: &ExecClient, way: Way, size: u64) -> Outcome<Vec<f64>> {
-    let target = TcpListener::bind(("127.0.0.1", 0))?;
-    let forward = Forward::start(client, target.local_addr()?.port())?;
-    let near = TcpStream::connect(forward.address)?;
+/// The two ends of a connection that is forwarded; whoever receives has nothing to say.
+fn ends(
+    from: impl ToSocketAddrs,
+    target: &TcpListener,
+    way: Way,
+) -> Outcome<(TcpStream, TcpStream)> {
+    let near = TcpStream::connect(from)?;
     let (far, _) = target.accept()?;
     prepare(&near)?;
     prepare(&far)?;
-    // Whoever receives has nothing to say.
     let silent = match way {
         Way::Down => &near,
         Way::Up => &far,
     };
     silent.shutdown(Shutdown::Write)?;
+    Ok((near, far))
+}
+
+fn forwarded(client: &ExecClient, way: Way, size: u64) -> Outcome<Vec<f64>> {
+    let target = TcpListener::bind(("127.0.0.1", 0))?;
+    let forward = Forward::start(client, target.local_addr()?.port())?;
+    let (near, far) = ends(forward.address, &target, way)?;
     let rate = timed(way, near, far, size)?;
     forward.thread.join().map_err(|_| "the forward has panicked")??;
     Ok(rate)
@@ -260,15 +269,7 @@ fn by_command(arena: &Arena, server: &Server, way: Way, size: u64) -> Outcome<Ve
     let mut line = String::new();
     stderr.read_line(&mut line)?;
     let address = line.split(' ').nth(2).ok_or_else(|| format!("no address: {line:?}"))?;
-    let near = TcpStream::connect(address)?;
-    let (far, _) = target.accept()?;
-    prepare(&near)?;
-    prepare(&far)?;
-    let silent = match way {
-        Way::Down => &near,
-        Way::Up => &far,
-    };
-    silent.shutdown(Shutdown::Write)?;
+    let (near, far) = ends(address, &target, way)?;
     timed(way, near, far, size)
 }
 
