@@ -32,6 +32,7 @@ mod gate;
 mod guardian;
 mod log;
 mod mailbox;
+mod metrics;
 mod net;
 mod process;
 pub mod protocol;

@@ -1,12 +1,12 @@
-//! Log lines on stderr: text for people, JSON for machines. One line an event; never a payload,
-//! a command or a token.
+//! Log lines on stderr: text for people, JSON for machines. One line an event; never a payload or a
+//! token, and a command only where somebody has asked for commands.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::sys::poll::{Interest, wait_for};
@@ -56,6 +56,17 @@ impl FromStr for Format {
 }
 
 static SETTINGS: OnceLock<(Level, Format)> = OnceLock::new();
+static SHOWS_COMMANDS: AtomicBool = AtomicBool::new(false);
+
+/// From now on lines about processes have their commands.
+pub(crate) fn show_commands() {
+    SHOWS_COMMANDS.store(true, Ordering::Relaxed);
+}
+
+/// Whether they have.
+pub(crate) fn shows_commands() -> bool {
+    SHOWS_COMMANDS.load(Ordering::Relaxed)
+}
 
 /// Switches logging on, once. Without it nothing is logged: a library is silent.
 pub(crate) fn start(level: Level, format: Format) {

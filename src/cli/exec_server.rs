@@ -96,6 +96,9 @@ pub(super) struct ExecServer {
     /// text or json (text)
     #[argh(option, default = "Format::Text")]
     log_format: Format,
+    /// log the commands of processes too, which may hold secrets
+    #[argh(switch)]
+    log_commands: bool,
     /// print the URL on stdout too
     #[argh(switch)]
     print_url: bool,
@@ -174,6 +177,9 @@ impl ExecServer {
         };
         let usual = if self.stdio { Level::Warn } else { Level::Info };
         log::start(self.log_level.unwrap_or(usual), self.log_format);
+        if self.log_commands {
+            log::show_commands();
+        }
         let served = if self.stdio {
             serve_standard(config, environment, &life)
         } else {

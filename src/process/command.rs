@@ -58,6 +58,15 @@ pub(super) struct Started {
 }
 
 impl Command {
+    /// What a person would have typed, as far as that can be told: a shell's command line, or the
+    /// program and its arguments.
+    pub(crate) fn line(&self) -> String {
+        let skipped = if self.is_shell { 2 } else { 0 };
+        let words: Vec<_> =
+            self.arguments.iter().skip(skipped).map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
+    }
+
     /// Starts it, as what `branch` is to end.
     pub(super) fn start(&self, branch: &Branch) -> Result<Started> {
         let failed = |error: io::Error| Error::io(&error, format!("cannot start {:?}", self.name));

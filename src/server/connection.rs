@@ -17,6 +17,7 @@ use super::session::{Ended, Session};
 use crate::environment::Machine;
 use crate::error::{Error, Result, STALE_EPOCH};
 use crate::log;
+use crate::metrics::{self, Traffic};
 use crate::sys;
 use crate::sys::poll::{Interest, Waker, wait_for};
 use crate::transport::http::{self, Route};
@@ -40,7 +41,10 @@ impl Connection {
         let prepared = socket.set_nonblocking(false).and_then(|()| socket.set_nodelay(true));
         let head = prepared.and_then(|()| http::read_head(socket));
         let (route, rest) = match head {
-            Ok(Ok(head)) => (http::route(&head.bytes, &self.config.access), head.rest),
+            Ok(Ok(head)) => {
+                let peer = self.peer.ip();
+                (http::route(&head.bytes, &self.config.access, peer), head.rest)
+            },
             Ok(Err(answer)) => (answer, Vec::new()),
             Err(error) => {
                 return log::debug("no request", &[("peer", &self.peer), ("why", &error)]);
@@ -54,19 +58,26 @@ impl Connection {
         };
         let (route, member) = self.enter(route, &fence);
         match route {
-            Route::Answer { response, status } => {
-                let level = if status == 200 { log::Level::Debug } else { log::Level::Info };
-                log::event(level, "answered", &[("peer", &self.peer), ("status", &status)]);
-                let mut stream = socket.as_ref();
-                if stream.write_all(response.as_bytes()).is_ok() {
-                    linger(socket);
-                }
+            Route::Answer { response, status, reason } => {
+                metrics::refused(reason);
+                self.answer(socket, &response, status);
+            }
+            Route::Metrics => {
+                self.answer(socket, &http::metrics_response(&metrics::render()), 200);
             }
             Route::Upgrade { response, .. } => {
                 if let Err(error) = self.converse(socket, &response, rest, fence, member) {
                     log::info("connection failed", &[("peer", &self.peer), ("why", &error)]);
                 }
             }
+        }
+    }
+
+    fn answer(&self, mut socket: &TcpStream, response: &str, status: u16) {
+        let level = if status == 200 { log::Level::Debug } else { log::Level::Info };
+        log::event(level, "answered", &[("peer", &self.peer), ("status", &status)]);
+        if socket.write_all(response.as_bytes()).is_ok() {
+            linger(socket);
         }
     }
 
@@ -105,13 +116,16 @@ impl Connection {
         let (outbox, writer) =
             Outbox::start(target, Framing::WebSocketServer, on_failure, is_ending)?;
         let patience = Patience::new(self.config.peer_timeout);
+        let traffic = Arc::clone(outbox.traffic());
+        traffic.receive(rest.len());
+        let counted = metrics::Connection::open(&traffic);
         let halves = ws::Halves::new(Arc::clone(socket), outbox.clone(), patience)?;
         let config = ws::config(ws::SERVER_READ_BUFFER, self.config.max_message_bytes);
         let mut source = ws::WsSource::new(halves, rest, Role::Server, config);
         let session = Session::new(&self.config, &self.environment, outbox.clone(), fence, member);
         let number = session.number();
-        log::info("connected", &[("connection", &number), ("peer", &self.peer)]);
-        let start = Instant::now();
+        log::debug("connected", &[("connection", &number), ("peer", &self.peer)]);
+        let life = Life { number, peer: Some(self.peer), start: Instant::now(), traffic };
         let hurry = || self.opened.connections.is_stopping();
         let Ended { mut end, lingering } = session.run(&mut source, &hurry);
         if self.opened.connections.is_stopping() {
@@ -137,15 +151,47 @@ impl Connection {
         }
         let _ = socket.shutdown(Shutdown::Both);
         let _ = writer.join();
-        let why = describe(&end);
-        let duration = start.elapsed().as_millis();
-        let fields: &[log::Field<'_>] =
-            &[("connection", &number), ("why", &why), ("durationMs", &duration)];
-        log::info("disconnected", fields);
+        drop(counted);
+        life.log_end(&end);
         if let Some(session) = lingering {
             session.see_to_the_end(&|| self.opened.connections.is_stopping());
         }
         Ok(())
+    }
+}
+
+/// What is told of a connection that has ended.
+struct Life {
+    number: u64,
+    /// `None` over stdio.
+    peer: Option<SocketAddr>,
+    start: Instant,
+    traffic: Arc<Traffic>,
+}
+
+impl Life {
+    fn log_end(&self, end: &End) {
+        if *end == End::Fenced {
+            metrics::fenced();
+        }
+        let why = describe(end);
+        let duration = self.start.elapsed().as_millis();
+        let (processes, received, sent) =
+            (self.traffic.processes(), self.traffic.received(), self.traffic.sent());
+        let transport = if self.peer.is_some() { "websocket" } else { "stdio" };
+        let mut fields: Vec<log::Field<'_>> =
+            vec![("connection", &self.number), ("transport", &transport)];
+        if let Some(peer) = &self.peer {
+            fields.push(("peer", peer));
+        }
+        fields.extend::<[log::Field<'_>; 5]>([
+            ("durationMs", &duration),
+            ("processes", &processes),
+            ("receivedBytes", &received),
+            ("sentBytes", &sent),
+            ("why", &why),
+        ]);
+        log::info("disconnected", &fields);
     }
 }
 
@@ -239,12 +285,12 @@ pub(crate) fn serve_stdio(config: Config, environment: Machine, stop: &Arc<Waker
     let input = sys::fd::duplicate_standard(0).map_err(what("stdin"))?;
     let output = sys::fd::duplicate_standard(1).map_err(what("stdout"))?;
     let target = Box::new(std::fs::File::from(output));
-    let end = serve_lines(&Arc::new(config), &Arc::new(environment), input, target, stop);
-    let end = end.map_err(what("stdin and stdout"))?;
+    let ended = serve_lines(&Arc::new(config), &Arc::new(environment), input, target, stop);
+    let (end, life) = ended.map_err(what("stdin and stdout"))?;
     // A file system that hangs cannot hold the peer up: a thread that waits in it may keep the
     // process from being gone, and its descriptors with it.
     sys::fd::close_standard_output();
-    log::info("disconnected", &[("why", &describe(&end))]);
+    life.log_end(&end);
     Ok(())
 }
 
@@ -271,7 +317,7 @@ fn serve_lines(
     input: OwnedFd,
     target: Box<dyn Target>,
     stop: &Arc<Waker>,
-) -> io::Result<End> {
+) -> io::Result<(End, Life)> {
     let gone = Arc::clone(stop);
     // Nobody reads what is answered: that is the end, too.
     let hang_up = input.try_clone()?;
@@ -281,9 +327,12 @@ fn serve_lines(
     };
     let (outbox, _writer) = Outbox::start(target, Framing::Lines, move || gone.wake(), is_ending)?;
     let patience = Patience::new(config.peer_timeout);
-    let mut source = LineSource::new(input, Arc::clone(stop), patience, config.max_message_bytes);
+    let traffic = Arc::clone(outbox.traffic());
+    let source = LineSource::new(input, Arc::clone(stop), patience, config.max_message_bytes);
+    let mut source = source.counting(&traffic);
     let fence = Fence::new(Only);
     let session = Session::new(config, environment, outbox.clone(), fence, None);
+    let life = Life { number: session.number(), peer: None, start: Instant::now(), traffic };
     let stopped = Arc::clone(stop);
     let Ended { end, lingering } =
         session.run(&mut source, &|| is_ready(stopped.as_fd(), Interest::Read));
@@ -291,7 +340,7 @@ fn serve_lines(
     outbox.stop();
     // Whoever does not read holds nobody up.
     outbox.flush(FAREWELL);
-    Ok(end)
+    Ok((end, life))
 }
 
 fn is_ready(fd: BorrowedFd<'_>, interest: Interest) -> bool {

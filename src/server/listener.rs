@@ -15,6 +15,7 @@ use super::epochs::Fence;
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log;
+use crate::metrics;
 use crate::sync::lock;
 use crate::sys;
 use crate::sys::fd::Supply;
@@ -280,6 +281,7 @@ fn is_about_one(error: &io::Error) -> bool {
 /// Nearly all descriptors are in use, and the rest is for those who are connected.
 fn turn_away(socket: TcpStream, peer: SocketAddr, supply: Supply) {
     log::warn("refused", &[("peer", &peer), ("why", &"nearly out of descriptors")]);
+    metrics::refused("descriptors");
     if supply == Supply::Out {
         return;
     }

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::responder::Responder;
 use super::session::{bytes_and_eof, reply_with};
-use super::sink::{Awaited, HostSink};
+use super::sink::{Awaited, HostSink, Told};
 use crate::environment::Machine;
 use crate::error::Result;
 use crate::log;
+use crate::metrics::{self, Kind};
 use crate::process::{Command, Family, Terms, number_of};
 use crate::protocol::{
     AckParams, Empty, ExecParams, KillParams, KillResult, ProcessId, ResizeParams, SpawnParams,
@@ -42,18 +43,21 @@ impl Processes {
     /// `process/exec`
     pub(super) fn exec(&self, params: ExecParams, responder: Responder) {
         let id = params.process_id.clone();
-        self.start(&id, self.environment.command_line(params), responder, Awaited::Exec);
+        let resolved = self.environment.command_line(params);
+        self.start(Kind::Exec, &id, resolved, responder, Awaited::Exec);
     }
 
     /// `process/spawn`
     pub(super) fn spawn(&self, params: SpawnParams, responder: Responder) {
         let id = params.process_id.clone();
         let awaited = |responder| Awaited::Spawn(Some(responder));
-        self.start(&id, self.environment.program(params), responder, awaited);
+        let resolved = self.environment.program(params);
+        self.start(Kind::Spawn, &id, resolved, responder, awaited);
     }
 
     fn start(
         &self,
+        kind: Kind,
         id: &ProcessId,
         resolved: Result<(Command, Terms)>,
         responder: Responder,
@@ -62,10 +66,15 @@ impl Processes {
         let ready = resolved.and_then(|resolved| Ok((resolved, self.family.reserve(id)?)));
         let ((command, terms), place) = match ready {
             Ok(ready) => ready,
-            Err(error) => return responder.send::<()>(&Err(error)),
+            Err(error) => {
+                metrics::not_started(kind);
+                return responder.send::<()>(&Err(error));
+            }
         };
+        let line = log::shows_commands().then(|| command.line());
         let number = place.number();
-        let sink = HostSink::new(place, awaited(responder), &self.outbox, id.clone(), self.number);
+        let told = Told { connection: self.number, id: id.clone(), kind, line };
+        let sink = HostSink::new(place, awaited(responder), &self.outbox, told);
         self.family.start(number, id, command, terms, sink);
     }
 

@@ -16,6 +16,7 @@ use rustix::net::{SendFlags, send};
 
 use super::writer::Framing;
 use crate::buffers;
+use crate::metrics::Traffic;
 use crate::sync::lock;
 
 /// What does not fit is not waited for, and a peer that has gone is an error. (Elsewhere than on
@@ -50,6 +51,7 @@ pub(super) struct Direct {
     /// `None` for a stream that can only be written by waiting for it.
     socket: Option<Arc<TcpStream>>,
     framing: Framing,
+    traffic: Arc<Traffic>,
     /// Items that are queued or being written. One that ends the stream stays counted.
     queued: AtomicUsize,
     /// Somebody writes.
@@ -58,10 +60,15 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    pub(super) fn new(socket: Option<Arc<TcpStream>>, framing: Framing) -> Self {
+    pub(super) fn new(
+        socket: Option<Arc<TcpStream>>,
+        framing: Framing,
+        traffic: Arc<Traffic>,
+    ) -> Self {
         Self {
             socket,
             framing,
+            traffic,
             queued: AtomicUsize::new(0),
             baton: AtomicBool::new(false),
             rest: Mutex::new(None),
@@ -95,6 +102,7 @@ impl Direct {
         let bytes = buffer.get(start..).unwrap_or_default();
         // An error is told to whoever writes the rest.
         let taken = send(socket, bytes, AT_ONCE).unwrap_or(0);
+        self.traffic.send(taken);
         if taken == bytes.len() {
             self.give_back();
             buffers::give(buffer);

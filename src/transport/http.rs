@@ -4,7 +4,7 @@
 //! browser, a stranger) gets a plain answer.
 
 use std::io::{self, Read};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::protocol::MAX_EPOCH;
@@ -50,8 +50,10 @@ impl std::fmt::Debug for Token {
 pub(crate) enum Route {
     /// Answer with this and go on as a WebSocket, of a host with this epoch.
     Upgrade { response: String, epoch: Option<u64> },
-    /// Answer with this and close.
-    Answer { response: String, status: u16 },
+    /// Answer with this and close. The reason is what metrics call it.
+    Answer { response: String, status: u16, reason: &'static str },
+    /// Answer with the metrics and close.
+    Metrics,
 }
 
 /// The head's bytes, and what came behind them.
@@ -96,8 +98,8 @@ fn end_of_head(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|start| start + 4)
 }
 
-/// Decides on a request.
-pub(crate) fn route(head: &[u8], access: &Access) -> Route {
+/// Decides on a request that has come from this address.
+pub(crate) fn route(head: &[u8], access: &Access, peer: IpAddr) -> Route {
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {
@@ -111,47 +113,92 @@ pub(crate) fn route(head: &[u8], access: &Access) -> Route {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let is_get = request.method == Some("GET");
     match path {
-        "/healthz" | "/exec" if !is_get => {
+        "/healthz" | "/exec" | "/metrics" if !is_get => {
             answer(405, "Method Not Allowed", "Allow: GET\r\n", "only GET is possible here")
         }
         "/healthz" => answer(200, "OK", "", "ok"),
-        "/exec" => upgrade(request.headers, query, access),
-        _ => answer(404, "Not Found", "", "there is /exec, a WebSocket, and /healthz"),
+        "/exec" => upgrade(&Headers(request.headers), query, access),
+        "/metrics" => metrics(&Headers(request.headers), query, access, peer),
+        _ => answer(404, "Not Found", "", "there is /exec, a WebSocket, /healthz, and /metrics"),
     }
 }
 
-fn upgrade(headers: &[httparse::Header<'_>], query: &str, access: &Access) -> Route {
-    let all = |name: &str| {
-        let name = name.to_owned();
-        let named = headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(&name));
+/// A request's header fields.
+struct Headers<'a>(&'a [httparse::Header<'a>]);
+
+impl<'a> Headers<'a> {
+    /// The values of all fields of that name.
+    fn all(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> {
+        let named = self.0.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
         named.map(|header| header.value)
-    };
-    let has_token = |name: &str, wanted: &str| {
-        all(name).any(|value| {
+    }
+
+    /// Whether this is one of the words of a field.
+    fn has_word(&self, name: &'static str, wanted: &str) -> bool {
+        self.all(name).any(|value| {
             value
                 .split(|byte| *byte == b',')
                 .any(|item| item.trim_ascii().eq_ignore_ascii_case(wanted.as_bytes()))
         })
-    };
-    if !has_token("Upgrade", "websocket") || !has_token("Connection", "upgrade") {
+    }
+
+    /// Whether a web page asks that is not let in.
+    fn are_foreign(&self, access: &Access) -> bool {
+        let is_known = |origin: &[u8]| access.origins.iter().any(|one| one.as_bytes() == origin);
+        self.all("Origin").any(|origin| !is_known(origin))
+    }
+
+    /// Whether a proxy says that it asks for somebody else, or the name that was asked for may be
+    /// anybody's: a page can have its own name lead to this machine.
+    fn may_be_of_others(&self) -> bool {
+        const PROXIES: [&str; 4] = ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"];
+        PROXIES.iter().any(|name| self.all(name).next().is_some())
+            || self.all("Host").any(|host| !names_this_machine(host))
+    }
+}
+
+/// Whether the value of a Host field is an address or `localhost`.
+fn names_this_machine(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    let bare = host.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
+    let bare = bare.map_or(host, |(bare, _)| bare);
+    let address = bare.strip_prefix('[').and_then(|bare| bare.strip_suffix(']')).unwrap_or(bare);
+    bare.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+}
+
+/// The numbers are for whoever has the token, and for this machine's own.
+fn metrics(headers: &Headers<'_>, query: &str, access: &Access, peer: IpAddr) -> Route {
+    if headers.are_foreign(access) {
+        return forbidden();
+    }
+    let Some(token) = &access.token else { return Route::Metrics };
+    let brings_one = headers.all("Authorization").next().is_some()
+        || query.split('&').any(|pair| pair.starts_with("token="));
+    let is_own = peer.to_canonical().is_loopback() && !headers.may_be_of_others();
+    if (is_own && !brings_one) || is_authorized(token, headers.all("Authorization"), query) {
+        return Route::Metrics;
+    }
+    unauthorized()
+}
+
+fn upgrade(headers: &Headers<'_>, query: &str, access: &Access) -> Route {
+    if !headers.has_word("Upgrade", "websocket") || !headers.has_word("Connection", "upgrade") {
         let text = "this is a WebSocket: connect with ws://";
         return answer(426, "Upgrade Required", UPGRADE, text);
     }
-    let foreign = |origin: &[u8]| !access.origins.iter().any(|known| known.as_bytes() == origin);
-    if all("Origin").any(foreign) {
-        return answer(403, "Forbidden", "", "no web page may connect (--allow-origin admits one)");
+    if headers.are_foreign(access) {
+        return forbidden();
     }
     if let Some(token) = &access.token
-        && !is_authorized(token, all("Authorization"), query)
+        && !is_authorized(token, headers.all("Authorization"), query)
     {
-        let text = "a token is needed: Authorization: Bearer TOKEN";
-        return answer(401, "Unauthorized", "WWW-Authenticate: Bearer\r\n", text);
+        return unauthorized();
     }
-    if all("Sec-WebSocket-Version").next() != Some(b"13") {
+    if headers.all("Sec-WebSocket-Version").next() != Some(b"13") {
         let text = "only version 13 of the WebSocket protocol is spoken here";
         return answer(426, "Upgrade Required", UPGRADE, text);
     }
-    let Some(key) = all("Sec-WebSocket-Key").next() else {
+    let Some(key) = headers.all("Sec-WebSocket-Key").next() else {
         return answer(400, "Bad Request", "", "an upgrade needs a Sec-WebSocket-Key");
     };
     let Ok(epoch) = epoch_of(query) else {
@@ -166,6 +213,15 @@ fn upgrade(headers: &[httparse::Header<'_>], query: &str, access: &Access) -> Ro
         ),
         epoch,
     }
+}
+
+fn forbidden() -> Route {
+    answer(403, "Forbidden", "", "no web page may connect (--allow-origin admits one)")
+}
+
+fn unauthorized() -> Route {
+    let text = "a token is needed: Authorization: Bearer TOKEN";
+    answer(401, "Unauthorized", "WWW-Authenticate: Bearer\r\n", text)
 }
 
 const UPGRADE: &str = "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
@@ -226,39 +282,74 @@ fn percent_decode(text: &str) -> Vec<u8> {
 
 /// An answer after which the connection is closed.
 fn answer(status: u16, reason: &str, headers: &str, text: &str) -> Route {
-    let length = text.len() + 1;
-    let response = format!(
-        "HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n\
-         Content-Length: {length}\r\n{headers}Connection: close\r\n\r\n{text}\n"
-    );
-    Route::Answer { response, status }
+    let response = response(&format!("{status} {reason}"), "", headers, &format!("{text}\n"));
+    let reason = match status {
+        400 => "400",
+        401 => "401",
+        403 => "403",
+        404 => "404",
+        405 => "405",
+        426 => "426",
+        431 => "431",
+        _ => "",
+    };
+    Route::Answer { response, status, reason }
+}
+
+/// The bytes of an answer; `version` is a parameter of its type.
+fn response(status: &str, version: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; {version}charset=utf-8\r\n\
+         Content-Length: {length}\r\n{headers}Connection: close\r\n\r\n{body}"
+    )
+}
+
+/// The answer to whoever may see the metrics, which are this page.
+pub(crate) fn metrics_response(page: &str) -> String {
+    response("200 OK", "version=0.0.4; ", "", page)
+}
+
+/// The answer where there is too little of something.
+fn unavailable(reason: &'static str, text: &str) -> Route {
+    match answer(503, "Service Unavailable", "", text) {
+        Route::Answer { response, status, .. } => Route::Answer { response, status, reason },
+        other => other,
+    }
 }
 
 /// The answer to one connection more than there may be.
 pub(crate) fn too_many_connections() -> Route {
     let text = "the limit on connections (--max-connections) is reached";
-    answer(503, "Service Unavailable", "", text)
+    unavailable("connections", text)
 }
 
 /// The answer while there are hardly any descriptors left.
 pub(crate) fn out_of_descriptors() -> Route {
-    answer(503, "Service Unavailable", "", "the server is nearly out of descriptors")
+    unavailable("descriptors", "the server is nearly out of descriptors")
 }
 
 /// The answer to a host whose epoch cannot be made to last.
 pub(crate) fn refused_epoch(why: &str) -> Route {
-    answer(503, "Service Unavailable", "", why)
+    unavailable("epoch", why)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     fn status(request: &str, access: &Access) -> u16 {
+        status_from(NEAR, request, access)
+    }
+
+    fn status_from(peer: IpAddr, request: &str, access: &Access) -> u16 {
         let head = format!("{}\r\n\r\n", request.replace('\n', "\r\n"));
-        match route(head.as_bytes(), access) {
+        match route(head.as_bytes(), access, peer) {
             Route::Upgrade { .. } => 101,
             Route::Answer { status, .. } => status,
+            Route::Metrics => 200,
         }
     }
 
@@ -283,9 +374,10 @@ mod tests {
     fn an_epoch_is_a_number_in_range_and_is_looked_at_after_the_token() {
         let of = |query: &str| {
             let head = format!("GET /exec{query}{UPGRADE_TO}\n\n").replace('\n', "\r\n");
-            match route(head.as_bytes(), &Access::default()) {
+            match route(head.as_bytes(), &Access::default(), NEAR) {
                 Route::Upgrade { epoch, .. } => Ok(epoch),
                 Route::Answer { status, .. } => Err(status),
+                Route::Metrics => Err(200),
             }
         };
         assert_eq!(of(""), Ok(None));
@@ -304,10 +396,51 @@ mod tests {
     #[test]
     fn the_accept_key_is_that_of_the_standard() {
         let head = format!("GET /exec{UPGRADE_TO}\n\n").replace('\n', "\r\n");
-        let Route::Upgrade { response, .. } = route(head.as_bytes(), &Access::default()) else {
+        let Route::Upgrade { response, .. } = route(head.as_bytes(), &Access::default(), NEAR) else {
             panic!("no upgrade")
         };
         assert!(response.contains("\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"));
+    }
+
+    #[test]
+    fn metrics_are_for_this_machine_and_for_whoever_has_the_token() {
+        let open = Access::default();
+        let access = Access { token: Some(Token::new("t")), ..Access::default() };
+        let from = |peer: &str, rest: &str, access: &Access| {
+            status_from(peer.parse().unwrap(), &format!("GET /metrics{rest}"), access)
+        };
+        for near in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(from(near, " HTTP/1.0", &access), 200, "{near}");
+        }
+        for host in ["localhost", "LOCALHOST:4200", "127.0.0.1:4200", "[::1]:4200", "[::1]"] {
+            let rest = format!(" HTTP/1.1\nHost: {host}");
+            assert_eq!(from("::1", &rest, &access), 200, "{host}");
+        }
+        for host in ["evil.example:4200", "localhost.evil.example", "", "[::1", "::1:x]"] {
+            let rest = format!(" HTTP/1.1\nHost: {host}");
+            assert_eq!(from("::1", &rest, &access), 401, "{host}");
+            assert_eq!(from("::1", &rest, &open), 200, "{host}");
+        }
+        for proxy in ["X-Forwarded-For: 1.2.3.4", "forwarded: for=x", "Via: 1.1 x", "X-Real-IP:"] {
+            let rest = format!(" HTTP/1.1\nHost: localhost\n{proxy}");
+            assert_eq!(from("127.0.0.1", &rest, &access), 401, "{proxy}");
+            let rest = format!("{rest}\nAuthorization: Bearer t");
+            assert_eq!(from("127.0.0.1", &rest, &access), 200, "{proxy}");
+        }
+        for (peer, rest, expected) in [
+            ("10.0.0.1", " HTTP/1.1", 401),
+            ("10.0.0.1", "?token=t HTTP/1.1", 200),
+            ("10.0.0.1", " HTTP/1.1\nAuthorization: Bearer t", 200),
+            ("127.0.0.1", "?token=x HTTP/1.1", 401),
+            ("127.0.0.1", " HTTP/1.1\nAuthorization: Bearer x", 401),
+            ("127.0.0.1", "?token=t HTTP/1.1\nOrigin: http://127.0.0.1", 403),
+        ] {
+            assert_eq!(from(peer, rest, &access), expected, "{peer} {rest}");
+        }
+        assert_eq!(from("10.0.0.1", " HTTP/1.1", &open), 200);
+        assert_eq!(from("10.0.0.1", " HTTP/1.1\nOrigin: null", &open), 403);
+        assert_eq!(status("HEAD /metrics HTTP/1.1", &open), 405);
+        assert_eq!(status("GET /metrics/ HTTP/1.1", &open), 404);
     }
 
     #[test]

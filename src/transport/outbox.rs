@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use crossbeam_channel::{RecvTimeoutError, SendTimeoutError, Sender, TrySendError
 use super::direct::{Direct, Outcome, Share};
 use super::writer::{Framing, Shared, Target, Writer};
 use super::ws;
+use crate::metrics::Traffic;
 use crate::sync::lock;
 use crate::sys::poll::Waker;
 
@@ -100,8 +101,7 @@ pub(crate) struct Outbox {
     direct: Arc<Direct>,
     /// How many answers wait for output.
     late: Arc<AtomicUsize>,
-    /// Changes whenever the peer has taken something.
-    progress: Arc<AtomicU64>,
+    traffic: Arc<Traffic>,
     framing: Framing,
     is_ending: Arc<dyn Fn() -> bool + Send + Sync>,
 }
@@ -124,8 +124,8 @@ impl Outbox {
         let (control, control_items) = crossbeam_channel::unbounded();
         let (output, output_items) = bounded(OUTPUT_LANE);
         let waiters = Arc::new(Waiters::default());
-        let progress = Arc::new(AtomicU64::new(0));
-        let direct = Arc::new(Direct::new(target.shared(), framing));
+        let traffic = Arc::new(Traffic::default());
+        let direct = Arc::new(Direct::new(target.shared(), framing, Arc::clone(&traffic)));
         let late = Arc::new(AtomicUsize::new(0));
         let mut writer = Writer::new(
             target,
@@ -134,7 +134,7 @@ impl Outbox {
             output_items,
             Shared {
                 waiters: Arc::clone(&waiters),
-                progress: Arc::clone(&progress),
+                traffic: Arc::clone(&traffic),
                 direct: Arc::clone(&direct),
                 late: Arc::clone(&late),
             },
@@ -151,7 +151,7 @@ impl Outbox {
         let thread = thread::Builder::new().name("writer".to_owned()).stack_size(256 * 1024);
         let thread = thread.spawn(write)?;
         let is_ending = Arc::new(is_ending);
-        Ok((Self { control, output, waiters, direct, late, progress, framing, is_ending }, thread))
+        Ok((Self { control, output, waiters, direct, late, traffic, framing, is_ending }, thread))
     }
 
     /// Sends an answer, before any output that is not yet on its way.
@@ -234,9 +234,14 @@ impl Outbox {
         self.framing == Framing::Lines
     }
 
+    /// What the connection has carried.
+    pub(crate) fn traffic(&self) -> &Arc<Traffic> {
+        &self.traffic
+    }
+
     /// A number that changes while the peer takes something.
     pub(crate) fn progress(&self) -> u64 {
-        self.progress.load(Ordering::Relaxed)
+        self.traffic.sent()
     }
 
     /// Whether answers wait to be written, long ones not counted.
@@ -252,7 +257,7 @@ impl Outbox {
         // Whatever is in the control lane is written before an item of the output lane.
         let mut barrier = Some(Item::Barrier(sender));
         self.direct.announce();
-        let (mut seen, mut since) = (self.progress.load(Ordering::Relaxed), Instant::now());
+        let (mut seen, mut since) = (self.progress(), Instant::now());
         while since.elapsed() < patience && !hurry() {
             if let Some(item) = barrier.take() {
                 match self.output.send_timeout(item, GLANCE) {
@@ -263,7 +268,7 @@ impl Outbox {
             } else if written.recv_timeout(GLANCE) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            let now = self.progress.load(Ordering::Relaxed);
+            let now = self.progress();
             if now != seen {
                 (seen, since) = (now, Instant::now());
             }
@@ -362,6 +367,11 @@ impl Lane {
         self.await_room(waker);
         // The writer may have made room, and found nobody waiting, just before.
         self.push()
+    }
+
+    /// What the connection has carried.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.outbox.traffic
     }
 
     /// Whether one more message would be in the lane at once, others not interfering.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{End, Event, Patience, Silence, Source, Verdict};
+use crate::metrics::Traffic;
 use crate::sys::fd::read_into;
 use crate::sys::poll::{Interest, Poll, Waker};
 
@@ -22,6 +23,7 @@ pub(crate) struct LineSource {
     silence: Silence,
     /// Called when it is time to let the far end hear something.
     nudge: Option<Box<dyn Fn() + Send>>,
+    traffic: Option<Arc<Traffic>>,
     max_line: usize,
     /// What has been read and not yet taken: `read[taken..]`, without a line feed before
     /// `searched`.
@@ -46,6 +48,7 @@ impl LineSource {
             stop,
             silence: Silence::new(patience),
             nudge: None,
+            traffic: None,
             max_line,
             read: Vec::new(),
             taken: 0,
@@ -59,6 +62,11 @@ impl LineSource {
     /// sends itself.
     pub(crate) fn nudging(self, nudge: Box<dyn Fn() + Send>) -> Self {
         Self { nudge: Some(nudge), ..self }
+    }
+
+    /// The same, and counts what comes.
+    pub(crate) fn counting(self, traffic: &Arc<Traffic>) -> Self {
+        Self { traffic: Some(Arc::clone(traffic)), ..self }
     }
 
     /// The range of the next whole line in `read`, its line feed not included.
@@ -87,8 +95,11 @@ impl LineSource {
             self.wait()?;
             match read_into(self.from.as_fd(), &mut self.read, READ_BUFFER) {
                 Ok(0) => return Ok(false),
-                Ok(_) => {
+                Ok(count) => {
                     self.silence.heard();
+                    if let Some(traffic) = &self.traffic {
+                        traffic.receive(count);
+                    }
                     return Ok(true);
                 }
                 // Whoever shares the descriptor may have made it non-blocking.

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, select};
 
@@ -13,6 +13,7 @@ use super::direct::{Direct, Share};
 use super::outbox::{HEADROOM, Item, OUTPUT_LANE, Waiters};
 use super::ws;
 use crate::buffers;
+use crate::metrics::Traffic;
 use crate::sys::poll::{Interest, wait_for};
 
 /// At most this much is given to one write.
@@ -76,8 +77,7 @@ pub(crate) enum Framing {
 /// What the thread shares with those who send.
 pub(super) struct Shared {
     pub(super) waiters: Arc<Waiters>,
-    /// Counts writes that took something.
-    pub(super) progress: Arc<AtomicU64>,
+    pub(super) traffic: Arc<Traffic>,
     pub(super) direct: Arc<Direct>,
     /// How many answers wait for output.
     pub(super) late: Arc<AtomicUsize>,
@@ -141,9 +141,9 @@ impl Writer {
         while self.collect() {
             if let Some(rest) = self.shared.direct.take() {
                 let rest = &[(rest.buffer, rest.start)];
-                write_all(self.target.as_mut(), rest, most, &self.shared.progress)?;
+                write_all(self.target.as_mut(), rest, most, &self.shared.traffic)?;
             }
-            write_all(self.target.as_mut(), &self.batch, most, &self.shared.progress)?;
+            write_all(self.target.as_mut(), &self.batch, most, &self.shared.traffic)?;
             for (buffer, _) in self.batch.drain(..) {
                 buffers::give(buffer);
             }
@@ -286,7 +286,7 @@ fn write_all(
     target: &mut dyn Target,
     batch: &[(Vec<u8>, usize)],
     most: usize,
-    progress: &AtomicU64,
+    traffic: &Traffic,
 ) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> =
         batch.iter().map(|(buffer, start)| IoSlice::new(&buffer[*start..])).collect();
@@ -303,7 +303,7 @@ fn write_all(
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
                 IoSlice::advance_slices(&mut slices, count);
-                progress.fetch_add(1, Ordering::Relaxed);
+                traffic.send(count);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -129,6 +129,9 @@ impl Read for Halves {
         let count = self.socket.as_ref().read(buffer)?;
         if count > 0 {
             self.silence.heard();
+            if let Some(outbox) = &self.outbox {
+                outbox.traffic().receive(count);
+            }
             if self.pings_always && self.silence.ping_is_due(self.silence.heard) {
                 self.ping();
             }
