@@ -54,7 +54,7 @@ clean:
 	$(CARGO) clean
 
 test-tools:
-	@sh tests/tools.sh python3 ip ps stty unshare script prlimit nsenter chroot chattr strace setsid \
+	@sh tests/tools.sh python3 pip3 ip ps stty unshare script prlimit nsenter chroot chattr strace setsid \
 	    setpriv systemd-socket-activate bash zsh fish git ssh sshd node npm
 	@sh tests/real.sh $(TARGET)/real
 

@@ -213,7 +213,10 @@ pub(crate) fn render() -> String {
     page.0
 }
 
-fn values<const N: usize>(names: [&'static str; N], counts: &Counts<N>) -> Vec<(&'static str, u64)> {
+fn values<const N: usize>(
+    names: [&'static str; N],
+    counts: &Counts<N>,
+) -> Vec<(&'static str, u64)> {
     names.into_iter().zip(counts.iter().map(|count| count.load(Relaxed))).collect()
 }
 

@@ -1,8 +1,25 @@
 #!/bin/sh
 # Installs real MCP and language servers, and real clients of them, from the npm registry into a
-# directory, once. Where that cannot be done it says so; in CI that is a failure.
+# directory, once, and what reads metrics from PyPI into one beside it. Where that cannot be done it
+# says so; in CI that is a failure.
 set -eu
 into=$1
+
+modules='prometheus_client==0.21.0'
+if [ "$(cat "$into-python/packages" 2>/dev/null)" != "$modules" ]; then
+    rm -rf "$into-python"
+    mkdir -p "$into-python"
+    echo "installing $modules"
+    if python3 -m pip install --quiet --disable-pip-version-check --no-deps \
+        --target "$into-python" "$modules" >"$into-python/log" 2>&1; then
+        echo "$modules" >"$into-python/packages"
+    else
+        echo "missing: Prometheus' library for Python; pip says:" >&2
+        tail -n 5 "$into-python/log" >&2
+        [ "${CI:-}" != true ]
+    fi
+fi
+
 packages='@modelcontextprotocol/sdk@1.32.2
 @modelcontextprotocol/server-everything@2026.8.31
 @modelcontextprotocol/server-filesystem@2026.8.31

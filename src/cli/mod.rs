@@ -10,6 +10,7 @@ mod exec_server;
 mod files;
 mod forward;
 mod fs;
+mod healthcheck;
 mod hosts;
 mod life;
 mod ping;
@@ -43,6 +44,7 @@ enum Command {
     Run(run::Run),
     Forward(forward::Forward),
     Connect(connect::Connect),
+    Healthcheck(healthcheck::Healthcheck),
     Ping(ping::Ping),
     Completions(completions::Completions),
     Fs(fs::Fs),
@@ -66,6 +68,7 @@ impl Command {
             Self::Run(command) => command.run(),
             Self::Forward(command) => command.run(),
             Self::Connect(command) => command.run(),
+            Self::Healthcheck(command) => command.run(),
             Self::Ping(command) => command.run(),
             Self::Completions(command) => command.run(),
             Self::Fs(command) => command.run(),

@@ -44,7 +44,7 @@ impl Connection {
             Ok(Ok(head)) => {
                 let peer = self.peer.ip();
                 (http::route(&head.bytes, &self.config.access, peer), head.rest)
-            },
+            }
             Ok(Err(answer)) => (answer, Vec::new()),
             Err(error) => {
                 return log::debug("no request", &[("peer", &self.peer), ("why", &error)]);

@@ -52,12 +52,7 @@ struct Started {
 }
 
 impl HostSink {
-    pub(super) fn new(
-        place: Place<Order>,
-        awaited: Awaited,
-        outbox: &Outbox,
-        told: Told,
-    ) -> Self {
+    pub(super) fn new(place: Place<Order>, awaited: Awaited, outbox: &Outbox, told: Told) -> Self {
         Self {
             place: Some(place),
             awaited: Some(awaited),

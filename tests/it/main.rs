@@ -33,6 +33,7 @@ mod forward;
 mod fs;
 mod fuzz;
 mod guardian;
+mod healthcheck;
 mod hostile;
 mod http;
 mod load;

@@ -122,7 +122,7 @@ fn what_was_started_ends_with_the_bridge() {
 
 #[test]
 fn a_lost_connection_and_a_newer_host_are_told_in_one_line() {
-    let server = Server::start();
+    let server = crate::support::Setup::new().args(["--log-level", "debug"]).listen();
     let running = start(ta_to(&server, &["connect", "--epoch", "5"]));
     eventually(Duration::from_secs(5), "it is connected", || {
         server.log.text().contains("connected")

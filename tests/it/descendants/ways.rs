@@ -1,8 +1,8 @@
 //! Ways to escape.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
+pub(super) use crate::support::python;
 use crate::support::skipped;
 
 #[derive(Clone, Copy)]
@@ -21,11 +21,6 @@ pub(super) struct Way {
 
 const fn way(name: &'static str, count: usize, script: &'static str) -> Way {
     Way { name, script, code: "", count, needs_parents: false, needs_proc: false }
-}
-
-/// Python of the system: a wrapper of a version manager is slow, and not everybody's.
-pub(super) fn python() -> &'static str {
-    if Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" }
 }
 
 /// All of them, for a test that also ends the leader first.

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, Server, Setup, TOKEN, binary, http, sys};
+use crate::support::{DEADLINE, Server, Setup, TOKEN, binary, eventually, http, sys};
 
 #[test]
 fn no_token_is_in_the_log() {
@@ -122,5 +122,102 @@ impl Drop for Unread {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// The objects of a log in JSON that are of this event.
+fn events(log: &str, event: &str) -> Vec<Value> {
+    let values = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    values.filter(|value| value["event"] == event).collect()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{value}"))
+}
+
+#[test]
+fn there_is_one_line_for_each_connection_at_its_end() {
+    let server = Setup::new().args(["--log-format", "json"]).listen();
+    let mut peer = server.connect();
+    peer.sh("echo hi");
+    peer.sh("true");
+    peer.hang_up();
+    let log = server.log.clone();
+    eventually(DEADLINE, "its end is told", || log.text().contains("disconnected"));
+    let mut idle = server.connect();
+    idle.ping();
+    let log = ended(server);
+    let lines = events(&log, "disconnected");
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(events(&log, "connected").is_empty(), "{log}");
+    assert_ne!(lines[0]["connection"], lines[1]["connection"]);
+    assert_eq!(lines[0]["transport"], "websocket");
+    assert!(lines[0]["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{log}");
+    assert_eq!(number(&lines[0]["processes"]), 2);
+    assert!(number(&lines[0]["receivedBytes"]) > 100 && number(&lines[0]["sentBytes"]) > 100);
+    assert!(number(&lines[0]["durationMs"]) < 60_000);
+    assert_eq!(
+        (number(&lines[1]["processes"]), lines[1]["why"].as_str()),
+        (0, Some("the server stops"))
+    );
+}
+
+#[test]
+fn over_stdio_there_is_one_too_where_it_is_asked_for() {
+    let options = ["--log-format", "json", "--log-level", "info"];
+    let mut peer = Setup::new().args(options).stdio();
+    peer.sh("echo hi");
+    peer.hang_up();
+    let log = peer.log.to_end(DEADLINE);
+    let lines = events(&log, "disconnected");
+    assert_eq!(lines.len(), 1, "{log}");
+    assert_eq!((&lines[0]["transport"], number(&lines[0]["processes"])), (&json!("stdio"), 1));
+    assert!(number(&lines[0]["receivedBytes"]) > 50 && number(&lines[0]["sentBytes"]) > 50);
+    assert_eq!(lines[0].get("peer"), None);
+}
+
+#[test]
+fn there_is_one_line_for_each_process_without_its_command_unless_that_is_asked_for() {
+    for shown in [false, true] {
+        let mut options = vec!["--log-format", "json"];
+        options.extend(shown.then_some("--log-commands"));
+        let server = Setup::new().args(options).listen();
+        let mut peer = server.connect();
+        let line = format!("echo s3cret; exit 3 # {}", "x".repeat(1000));
+        let ran = json!({"processId": "ran", "command": line});
+        peer.ok("process/exec", &ran);
+        let spawn = json!({"processId": "cat", "command": "cat", "args": ["-", "s3cret"]});
+        peer.ok("process/spawn", &spawn);
+        assert!(peer.kill("cat"));
+        assert_eq!(peer.exit("cat").signal(), Some("SIGKILL"));
+        let held = json!({"processId": "held", "command": "sleep", "args": ["321"]});
+        peer.ok("process/spawn", &held);
+        let missing = json!({"processId": "missing", "command": "/no/s3cret"});
+        assert!(peer.call("process/spawn", &missing).is_err());
+        peer.hang_up();
+        let log = ended(server);
+        assert_eq!(log.contains("s3cret"), shown, "{log}");
+        let lines = events(&log, "process ended");
+        assert_eq!(lines.len(), 3, "{log}");
+        let of = |id: &str| lines.iter().find(|line| line["process"] == id).unwrap();
+        let (ran, cat, held) = (of("ran"), of("cat"), of("held"));
+        assert_eq!((&ran["kind"], &ran["exit"]), (&json!("exec"), &json!("3")));
+        assert_eq!(number(&ran["stdoutBytes"]), 7);
+        assert_eq!((&cat["kind"], &cat["exit"]), (&json!("spawn"), &json!("SIGKILL")));
+        assert_eq!(held["exit"], "disconnected");
+        assert!(number(&held["durationMs"]) < 60_000 && ran["connection"] == held["connection"]);
+        let failed = events(&log, "process not started");
+        assert_eq!((failed.len(), &failed[0]["why"]), (1, &json!("ENOENT")), "{log}");
+        if shown {
+            assert_eq!(cat["command"], "cat - s3cret");
+            let line = ran["command"].as_str().unwrap();
+            assert!(
+                line.starts_with("echo s3cret; exit 3 # xxx") && line.ends_with("x…"),
+                "{line}"
+            );
+            assert!(line.chars().count() <= 301, "{line}");
+        } else {
+            assert!(lines.iter().all(|line| line.get("command").is_none()), "{log}");
+        }
     }
 }

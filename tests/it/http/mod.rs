@@ -3,6 +3,7 @@
 mod auth;
 mod frames;
 mod logs;
+mod metrics;
 mod origins;
 mod routes;
 mod startup;

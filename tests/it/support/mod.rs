@@ -138,6 +138,11 @@ pub(crate) fn lacks(test: &str, program: &str) -> bool {
     !found && skipped(test, &format!("{program} is not installed"))
 }
 
+/// Python of the system: a wrapper of a version manager is slow, and not everybody's.
+pub(crate) fn python() -> &'static str {
+    if Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" }
+}
+
 /// Says that a test is skipped. Always true; fails instead where `CI=true`.
 pub(crate) fn skipped(test: &str, why: &str) -> bool {
     let ci = std::env::var("CI").is_ok_and(|value| value == "true");
