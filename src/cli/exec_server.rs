@@ -1,5 +1,7 @@
 //! `ta exec-server`
 
+mod check;
+
 use std::ffi::OsString;
 use std::io;
 use std::net::{IpAddr, TcpListener};
@@ -99,6 +101,12 @@ pub(super) struct ExecServer {
     /// log the commands of processes too, which may hold secrets
     #[argh(switch)]
     log_commands: bool,
+    /// tell what would be used, or what is wrong, and exit
+    #[argh(switch)]
+    check: bool,
+    /// with --check: tell it in JSON
+    #[argh(switch)]
+    json: bool,
     /// print the URL on stdout too
     #[argh(switch)]
     print_url: bool,
@@ -114,6 +122,13 @@ impl ExecServer {
         // Before any thread is there: all of this is the whole process's.
         let token = sys::secret::take(TOKEN);
         let mut supervision = Supervision::take();
+        if self.json && !self.check {
+            say_error("--json is given without --check");
+            return ExitCode::from(USAGE);
+        }
+        if self.check {
+            return self.run_check(token, &supervision);
+        }
         let signals = Signals::block(&[
             signal::TERM,
             signal::INT,
@@ -219,13 +234,13 @@ impl ExecServer {
                 say(&format!("{url}\n"));
             }
         }
-        warn_of_shortcoming();
+        warn_of_shortcomings(&life.guardian);
         life.guardian.tell(News::Ready);
         server.run(&stop);
         Ok(())
     }
 
-    fn config(&self, access: Access) -> Result<Config> {
+    fn check_numbers(&self) -> Result<()> {
         let counts = [
             ("--peer-timeout", u64::from(self.peer_timeout)),
             ("--max-processes", self.max_processes as u64),
@@ -237,6 +252,11 @@ impl ExecServer {
         if self.max_message_bytes < 1024 {
             return Err(Error::params("--max-message-bytes must be at least 1024"));
         }
+        Ok(())
+    }
+
+    fn config(&self, access: Access) -> Result<Config> {
+        self.check_numbers()?;
         Ok(Config {
             access,
             peer_timeout: Duration::from_secs(self.peer_timeout.into()),
@@ -288,8 +308,8 @@ fn failed(error: &io::Error) -> Error {
 }
 
 /// After the line that says where the server listens, which is the first of all.
-fn warn_of_shortcoming() {
-    if let Some(why) = descendants::shortcoming() {
+fn warn_of_shortcomings(guardian: &Guardian) {
+    for why in descendants::shortcomings().into_iter().chain(guardian.shortcoming()) {
         log::warn("not all is followed", &[("why", &why)]);
     }
 }
@@ -298,7 +318,7 @@ fn serve_standard(config: Config, environment: Machine, life: &Life) -> Result<(
     let stop = Arc::new(Waker::new().map_err(|error| failed(&error))?);
     let waker = Arc::clone(&stop);
     life.on_signal(move || waker.wake());
-    warn_of_shortcoming();
+    warn_of_shortcomings(&life.guardian);
     life.guardian.tell(News::Ready);
     let served = serve_stdio(config, environment, &stop);
     life.guardian.tell(News::Stopping);

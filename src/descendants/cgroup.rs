@@ -16,18 +16,19 @@ const DYING: Duration = Duration::from_millis(300);
 
 /// The directory for this server's groups, in the group that the server is in. It is chosen once,
 /// before the server has a child, and made when it is needed.
-static HOME: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = own_group(&mounts, &own)?;
+static HOME: LazyLock<Result<PathBuf, &'static str>> = LazyLock::new(|| {
+    let read = |path| fs::read_to_string(path).map_err(|_| "/proc does not tell the own one");
+    let mounts = read("/proc/self/mountinfo")?;
+    let own = read("/proc/self/cgroup")?;
+    let own = own_group(&mounts, &own).ok_or("no cgroup2 is mounted that this process is in")?;
     // Groups have been able to be killed since Linux 5.14; the topmost cannot be itself.
     // (Two servers in one group may have one number, each in its namespace.)
     let random = host::random_number();
     let home = own.join(format!("ta-{}-{random:016x}", std::process::id()));
-    fs::create_dir(&home).ok()?;
+    fs::create_dir(&home).map_err(|_| "the own one is not this user's to divide")?;
     let can_be_killed = fs::exists(home.join("cgroup.kill")).unwrap_or(false);
     let _ = fs::remove_dir(&home);
-    can_be_killed.then_some(home)
+    if can_be_killed { Ok(home) } else { Err("the kernel cannot kill one (Linux 5.14 can)") }
 });
 
 /// The directory of the process's own group, of cgroup v2.
@@ -48,16 +49,21 @@ pub(super) fn prepare() {
     LazyLock::force(&HOME);
 }
 
+/// The directory, or why there is none.
+pub(super) fn home() -> Result<&'static Path, &'static str> {
+    HOME.as_deref().map_err(|why| *why)
+}
+
 /// Kills everything in every group of this server.
 pub(super) fn kill_all() {
-    if let Some(home) = HOME.as_ref().filter(|home| home.exists()) {
+    if let Some(home) = home().ok().filter(|home| home.exists()) {
         let _ = fs::write(home.join("cgroup.kill"), "1");
     }
 }
 
 /// Removes all groups of this server, which have been killed.
 pub(super) fn remove_all() {
-    let Some(home) = HOME.as_ref() else { return };
+    let Ok(home) = home() else { return };
     let deadline = Instant::now() + DYING;
     remove(home);
     while home.exists() && Instant::now() < deadline {
@@ -75,7 +81,7 @@ pub(super) struct Group {
 impl Group {
     /// One of that name.
     pub(super) fn new(name: u64) -> Option<Self> {
-        let home = HOME.as_ref()?;
+        let home = home().ok()?;
         Self::make(&home.join(name.to_string())).ok()
     }
 
@@ -94,7 +100,7 @@ impl Group {
     /// program that runs a command itself has no guardian to do that.
     pub(super) fn remove(&self) {
         remove(&self.path);
-        if let Some(home) = HOME.as_ref() {
+        if let Ok(home) = home() {
             let _ = fs::remove_dir(home);
         }
     }

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 
+use crate::sys;
 use crate::sys::child::Group;
 use crate::sys::limit::UnusedLimit;
 use crate::threads;
@@ -144,12 +145,6 @@ pub(crate) fn prepare() {
     mark::can_mark();
 }
 
-/// Whether what this server starts can be told by a mark.
-#[cfg(target_os = "linux")]
-pub(crate) fn are_marked() -> bool {
-    mark::can_mark()
-}
-
 /// Whether this process bears the server's mark.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_own(pid: i32) -> bool {
@@ -157,8 +152,8 @@ pub(crate) fn is_own(pid: i32) -> bool {
 }
 
 /// What cannot be done here.
-pub(crate) fn shortcoming() -> Option<&'static str> {
-    match (mark::can_mark(), proc_is_usable()) {
+pub(crate) fn shortcomings() -> Vec<&'static str> {
+    let search = match (mark::can_mark(), proc_is_usable()) {
         (false, _) => Some(
             "descendants that leave their process group may live until the server ends: this system \
              has no limit to mark them by",
@@ -168,7 +163,25 @@ pub(crate) fn shortcoming() -> Option<&'static str> {
              number, which takes longer",
         ),
         (true, true) => None,
-    }
+    };
+    let pidfds = (cfg!(target_os = "linux") && !sys::handle::can_signal()).then_some(
+        "there are no pidfds (an old kernel, or a sandbox refuses them): processes are signalled by \
+         their numbers",
+    );
+    let groups = (cgroup::home().is_ok() && !sys::spawn::can_choose_group()).then_some(
+        "there is no clone3 (a sandbox refuses it): commands are in no control group of their own",
+    );
+    [search, pidfds, groups].into_iter().flatten().collect()
+}
+
+/// Whether what this server starts can be told by a mark.
+pub(crate) fn are_marked() -> bool {
+    mark::can_mark()
+}
+
+/// The directory of the control groups, or why there are none.
+pub(crate) fn groups() -> Result<&'static std::path::Path, &'static str> {
+    cgroup::home()
 }
 
 /// Ends everything that this server has started, of whichever connection.

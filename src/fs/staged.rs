@@ -160,8 +160,8 @@ impl Drop for Staged<'_> {
 fn rename_new(directory: &OwnedFd, from: &str, to: &OsStr) -> Result<(), Errno> {
     use rustix::fs::{RenameFlags, renameat_with};
     match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
-        // A file system or kernel that cannot: of this server's writers only one is here.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+        // A file system, a kernel or a sandbox that cannot: of this server's writers only one is here.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => {
             match statat(directory, to, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(_) => Err(Errno::EXIST),
                 Err(Errno::NOENT) => renameat(directory, from, directory, to),

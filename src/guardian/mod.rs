@@ -37,6 +37,8 @@ pub(crate) struct Guardian {
     pid: Option<i32>,
     /// Where the server tells its news itself, having no guardian.
     notify: Notify,
+    /// Orphans are handed to it.
+    adopts: bool,
 }
 
 /// What a supervisor is told.
@@ -80,8 +82,9 @@ pub(crate) enum Meaning {
 /// There can be no more processes.
 #[cfg(target_os = "linux")]
 pub(crate) fn fork(notify: Notify) -> io::Result<Side> {
-    kernel::adopt_orphans()?;
     let own = kernel::pid();
+    // (A sandbox may refuse that. What is orphaned is found by its mark then, as elsewhere.)
+    let adopts = kernel::adopt_orphans().is_ok() || own == 1;
     // A shell may have started something and then become this program: `logger & exec ta …`, or
     // `exec ta … 2> >(logger)`. That, and what it orphans, is no concern of the server's.
     let has_strangers = kernel::has_children() && crate::descendants::are_marked();
@@ -96,7 +99,7 @@ pub(crate) fn fork(notify: Notify) -> io::Result<Side> {
         kernel::Forked::Child => {
             drop(before);
             kernel::follow(own, gone_signal());
-            Ok(Side::Server(Guardian { pid: Some(own), notify: Notify::default() }))
+            Ok(Side::Server(Guardian { pid: Some(own), notify: Notify::default(), adopts }))
         }
     }
 }
@@ -104,7 +107,7 @@ pub(crate) fn fork(notify: Notify) -> io::Result<Side> {
 /// Elsewhere nothing hands orphans to anybody but init.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn fork(notify: Notify) -> io::Result<Side> {
-    Ok(Side::Server(Guardian { pid: None, notify }))
+    Ok(Side::Server(Guardian { pid: None, notify, adopts: false }))
 }
 
 /// What the kernel sends the server when its guardian has died.
@@ -126,6 +129,14 @@ impl Guardian {
         return self.pid == Some(kernel::parent());
         #[cfg(not(target_os = "linux"))]
         return false;
+    }
+
+    /// What it cannot do here.
+    pub(crate) fn shortcoming(&self) -> Option<&'static str> {
+        (self.pid.is_some() && !self.adopts).then_some(
+            "the guardian is handed no orphans (a sandbox refuses that): those of a server that is \
+             killed are found by their mark alone",
+        )
     }
 
     /// Has the supervisor told. Where the guardian is the process that the supervisor knows, it

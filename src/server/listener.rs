@@ -170,8 +170,7 @@ impl Server {
         environment: Machine,
     ) -> Result<Self> {
         let what = || format!("cannot listen on {host}, port {port}");
-        let address = resolve(host, port)?;
-        let listener = TcpListener::bind(address).map_err(|error| Error::io(&error, what()))?;
+        let listener = listen(host, port)?;
         Self::new(vec![listener], config, environment).map_err(|error| Error::io(&error, what()))
     }
 
@@ -288,6 +287,16 @@ fn turn_away(socket: TcpStream, peer: SocketAddr, supply: Supply) {
     let thread = thread::Builder::new().name("refusal".to_owned()).stack_size(STACK);
     // Without a thread it is closed, which says enough.
     let _ = thread.spawn(move || refuse(&socket, &http::out_of_descriptors()));
+}
+
+/// Binds to one address.
+///
+/// # Errors
+/// The name has no address, or the address cannot be had.
+pub(crate) fn listen(host: &str, port: u16) -> Result<TcpListener> {
+    let address = resolve(host, port)?;
+    let what = || format!("cannot listen on {host}, port {port}");
+    TcpListener::bind(address).map_err(|error| Error::io(&error, what()))
 }
 
 fn resolve(host: &str, port: u16) -> Result<SocketAddr> {

@@ -16,9 +16,9 @@ pub(crate) use connection::{serve_in_memory, serve_stdio};
 pub(crate) use epochs::Epochs;
 #[cfg(fuzzing)]
 pub(crate) use epochs::{Fence, Host};
-pub(crate) use listener::Server;
 #[cfg(test)]
 pub(crate) use listener::Stopper;
+pub(crate) use listener::{Server, listen};
 pub(crate) use live::wait_for_none;
 #[cfg(fuzzing)]
 pub(crate) use session::Session;

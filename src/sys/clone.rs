@@ -43,12 +43,22 @@ pub(super) unsafe fn clone(
             return Ok((pid, owned(pidfd)));
         }
         let error = io::Error::last_os_error();
-        // A sandbox may refuse the flag; the exit is then seen by a thread that waits.
-        if error.raw_os_error() != Some(libc::EINVAL) || flags & CLONE_PIDFD == 0 {
+        // An old kernel does not know the flag, and a sandbox may refuse it; the exit is then seen by
+        // a thread that waits.
+        let is_about_flag =
+            matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EPERM));
+        if !is_about_flag || flags & CLONE_PIDFD == 0 {
             return Err(error);
         }
         flags &= !CLONE_PIDFD;
     }
+}
+
+/// Whether there is a clone3(2), without which no process is made in a control group.
+pub(super) fn has_clone3() -> bool {
+    // SAFETY: with no arguments at all it makes nothing, and answers EINVAL where it is known.
+    let result = unsafe { libc::syscall(libc::SYS_clone3, std::ptr::null::<Arguments>(), 0) };
+    result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }
 
 fn owned(pidfd: RawFd) -> Option<OwnedFd> {

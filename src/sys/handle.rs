@@ -15,12 +15,18 @@ use super::poll::{Interest, wait_for};
 /// Whether a process can be signalled through a descriptor of it. A sandbox may refuse that by an
 /// errno that also means that a process is another user's, so it is tried on this one.
 #[cfg(target_os = "linux")]
-pub(super) fn can_signal() -> bool {
+pub(crate) fn can_signal() -> bool {
     static CAN: LazyLock<bool> = LazyLock::new(|| {
         let own = i32::try_from(std::process::id()).map_err(io::Error::other).and_then(open);
         own.is_ok_and(|own| super::child::signal_through(own.as_raw_fd(), 0, 0).is_ok())
     });
     *CAN
+}
+
+/// There are no such descriptors.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn can_signal() -> bool {
+    false
 }
 
 #[cfg(target_os = "linux")]

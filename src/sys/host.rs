@@ -127,6 +127,31 @@ fn current_limit() -> Option<libc::rlimit> {
     Some(limit)
 }
 
+/// The limits on open descriptors, the soft and the hard one.
+pub(crate) fn descriptor_limits() -> Option<(u64, u64)> {
+    limits(libc::RLIMIT_NOFILE)
+}
+
+/// How many processes this user may have; `None` where there is no limit.
+pub(crate) fn process_limit() -> Option<u64> {
+    limits(libc::RLIMIT_NPROC).map(|(soft, _)| soft).filter(|soft| *soft != u64::MAX)
+}
+
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
+#[allow(clippy::useless_conversion, reason = "rlim_t is not u64 everywhere")]
+fn limits(resource: Resource) -> Option<(u64, u64)> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: getrlimit stores one rlimit.
+    check(unsafe { libc::getrlimit(resource, &raw mut limit) }).ok()?;
+    // (Some systems have another number for none.)
+    let number = |limit| if limit == libc::RLIM_INFINITY { u64::MAX } else { limit.into() };
+    Some((number(limit.rlim_cur), number(limit.rlim_max)))
+}
+
 /// Raises the soft limit on open descriptors to the hard one and answers the old limit, which
 /// the children get back: programs that use select(2) rely on it.
 pub(crate) fn raise_descriptor_limit() -> Option<DescriptorLimit> {

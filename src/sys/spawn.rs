@@ -249,6 +249,18 @@ fn prepare(plan: &Plan<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether a process can be made in a control group.
+#[cfg(target_os = "linux")]
+pub(crate) fn can_choose_group() -> bool {
+    super::clone::has_clone3()
+}
+
+/// There are none.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn can_choose_group() -> bool {
+    false
+}
+
 /// Descriptors that a library's user left open to exec. The server's own all close themselves,
 /// so that a kernel without this call loses nothing there.
 #[cfg(target_os = "linux")]

@@ -10,7 +10,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, fsync, openat, statat,
+    Access, AtFlags, FileType, FlockOperation, Mode, OFlags, accessat, flock, fstat, fsync, openat,
+    statat,
 };
 use rustix::io::Errno;
 
@@ -67,6 +68,29 @@ impl EpochFile {
             }
         }
         Err(Error::params(format!("{}: somebody keeps replacing it", what())))
+    }
+
+    /// The number in it, or `None` where it could be made. Nothing is changed; it is locked for a
+    /// moment.
+    ///
+    /// # Errors
+    /// As for [`EpochFile::open`].
+    pub(super) fn look_at(path: &Path) -> Result<Option<u64>> {
+        let place = Place::following(path);
+        let is_missing = place.as_ref().is_ok_and(|place| {
+            let found = statat(&place.directory, &place.name, AtFlags::empty());
+            matches!(found, Err(Errno::NOENT))
+        });
+        match place {
+            Ok(place) if is_missing => {
+                let what = || format!("cannot use the epoch file {path:?}");
+                let may = accessat(&place.directory, ".", Access::WRITE_OK, AtFlags::EACCESS);
+                may.map(|()| None)
+                    .map_err(|errno| Error::params(Error::io(&errno.into(), what()).message()))
+            }
+            // (Where there is no such directory, that tells.)
+            _ => Self::open(path).map(|(_, epoch)| Some(epoch)),
+        }
     }
 
     fn take(path: &Path) -> Result<(Self, u64), Refusal> {

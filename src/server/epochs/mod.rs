@@ -103,6 +103,15 @@ impl Epochs {
         Ok(Self { state: Mutex::new(state), changed: Condvar::new(), required })
     }
 
+    /// The number in a file that could be used, or `None` where it is still to be made. Nothing is
+    /// changed.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub(crate) fn look_at(file: &Path) -> Result<Option<u64>> {
+        EpochFile::look_at(file)
+    }
+
     /// Whether every connection needs one.
     pub(crate) fn are_required(&self) -> bool {
         self.required

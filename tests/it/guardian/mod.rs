@@ -1,6 +1,7 @@
 //! The process that was started guards the one that serves: whatever happens to either, nothing
 //! that was started is left, and whoever started the server learns how it ended.
 
+mod check;
 mod codes;
 mod deaths;
 mod init;
