@@ -147,8 +147,10 @@ fn limits(resource: Resource) -> Option<(u64, u64)> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: getrlimit stores one rlimit.
     check(unsafe { libc::getrlimit(resource, &raw mut limit) }).ok()?;
+    #[allow(clippy::useless_conversion, reason = "rlim_t is not u64 everywhere")]
     // (Some systems have another number for none.)
-    let number = |limit| if limit == libc::RLIM_INFINITY { u64::MAX } else { limit.into() };
+    let number =
+        |limit: libc::rlim_t| if limit == libc::RLIM_INFINITY { u64::MAX } else { limit.into() };
     Some((number(limit.rlim_cur), number(limit.rlim_max)))
 }
 
