@@ -10,7 +10,7 @@ use crossbeam_channel::bounded;
 
 use super::end::End;
 use super::thread;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Of an answer no more than this is read: its first line is what counts.
 const MOST: usize = 4096;
@@ -63,7 +63,7 @@ impl Healthcheck {
             Ok(Ok(200)) => Ok(()),
             Ok(Ok(status)) => Err(End::refused(format!("{name} has answered {status}"))),
             Ok(Err(error)) if is_late(&error) => Err(End::refused(late())),
-            Ok(Err(error)) => Err(End::refused(format!("cannot ask {name}: {error}"))),
+            Ok(Err(error)) => Err(End::Refused(Error::io(&error, format!("cannot ask {name}")))),
             Err(_) => Err(End::refused(late())),
         }
     }

@@ -224,14 +224,20 @@ impl Place {
             Way::Server { url, token } => options.open_websocket(&url, token.as_deref()),
             Way::Via(words) => options.open_stdio(&words),
             Way::Here => {
-                let program = std::env::current_exe();
-                let program =
-                    program.map_err(|error| Error::io(&error, "cannot find ta itself"))?;
+                let program = own_program()?;
                 let words = ["exec-server", "--stdio"].map(OsString::from);
                 options.open_stdio(&[&[program.into_os_string()], &words[..]].concat())
             }
         }
     }
+}
+
+/// Where this program is. /proc tells; without it, what it was called by, if that is a path.
+fn own_program() -> Result<PathBuf> {
+    let called = || std::env::args_os().next().map(PathBuf::from).filter(|path| path.is_absolute());
+    std::env::current_exe()
+        .or_else(|error| called().ok_or(error))
+        .map_err(|error| Error::io(&error, "cannot find ta itself"))
 }
 
 /// What a person reads of it; never a query, which may hold the token.

@@ -170,7 +170,15 @@ fn write_at(place: &Place, content: Content<'_>, terms: &Terms) -> Result<Writte
 
 /// A rename would not ask the file itself.
 pub(super) fn may_be_written(place: &Place) -> Result<(), Refusal> {
-    Ok(accessat(&place.directory, &place.name, Access::WRITE_OK, AtFlags::EACCESS)?)
+    match accessat(&place.directory, &place.name, Access::WRITE_OK, AtFlags::EACCESS) {
+        // It is immutable, or a sandbox refuses the question; opening it tells.
+        Err(Errno::PERM) => match place.open(OFlags::WRONLY | OFlags::NONBLOCK) {
+            Ok(_) => Ok(()),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::TXTBSY) => Ok(()),
+            Err(error) => Err(error.into()),
+        },
+        answer => Ok(answer?),
+    }
 }
 
 /// What is no regular file takes bytes or does not, but has no content to be replaced.

@@ -37,6 +37,7 @@ mod healthcheck;
 mod hostile;
 mod http;
 mod load;
+mod minimal;
 mod net;
 mod ping;
 mod process;

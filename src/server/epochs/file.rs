@@ -84,7 +84,7 @@ impl EpochFile {
         match place {
             Ok(place) if is_missing => {
                 let what = || format!("cannot use the epoch file {path:?}");
-                let may = accessat(&place.directory, ".", Access::WRITE_OK, AtFlags::EACCESS);
+                let may = accessat(&place.directory, ".", Access::WRITE_OK, AtFlags::empty());
                 may.map(|()| None)
                     .map_err(|errno| Error::params(Error::io(&errno.into(), what()).message()))
             }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::ways::{self, Way};
 use super::{Escaped, await_all_gone};
+use crate::support::sandbox::refusing;
 use crate::support::{
     DEADLINE, Peer, Setup, Victim, best_of_three, eventually, over_both_with, skipped, sys,
 };
@@ -102,67 +103,33 @@ fn without_proc_the_answer_still_comes_at_the_deadline() {
     });
 }
 
-/// Refuses system calls by an errno: `python3 -c REFUSING RULE ERRNO PROGRAM…`. The rule is `pidfd`,
-/// `clone3`, `group` (signalling a group by its leader's pidfd, which Linux 6.9 was the first to do)
-/// or `mark` (setting the limit that marks are in).
-const REFUSING: &str = r"
-import ctypes, errno, os, platform, struct, sys
-rule, error = sys.argv[1], getattr(errno, sys.argv[2])
-LD, JEQ, RET, ALLOW, REFUSE = 0x20, 0x15, 0x06, 0x7fff0000, 0x00050000 | error
-PIDFD_SEND_SIGNAL, PIDFD_OPEN, CLONE3 = 424, 434, 435
-PRLIMIT64 = {'x86_64': 302, 'aarch64': 261}[platform.machine()]
-RLIMIT_LOCKS = 10
-if rule == 'mark':
-    # The second argument is the limit, the third what to set it to.
-    code = [(LD, 0, 0, 0), (JEQ, 0, 5, PRLIMIT64), (LD, 0, 0, 24), (JEQ, 0, 3, RLIMIT_LOCKS),
-            (LD, 0, 0, 32), (JEQ, 1, 0, 0), (RET, 0, 0, REFUSE), (RET, 0, 0, ALLOW)]
-elif rule == 'group':
-    FLAG = 4
-    code = [(LD, 0, 0, 0), (JEQ, 0, 3, PIDFD_SEND_SIGNAL), (LD, 0, 0, 40), (JEQ, 0, 1, FLAG),
-            (RET, 0, 0, REFUSE), (RET, 0, 0, ALLOW)]
-else:
-    refused = {'pidfd': [PIDFD_SEND_SIGNAL, PIDFD_OPEN], 'clone3': [CLONE3]}[rule]
-    code = [(LD, 0, 0, 0)]
-    for number in refused: code += [(JEQ, 0, 1, number), (RET, 0, 0, REFUSE)]
-    code += [(RET, 0, 0, ALLOW)]
-code = b''.join(struct.pack('HBBI', *step) for step in code)
-buffer = ctypes.create_string_buffer(code)
-program = struct.pack('HxxxxxxQ', len(code) // 8, ctypes.addressof(buffer))
-PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, FILTER = 38, 22, 2
-libc = ctypes.CDLL(None, use_errno=True)
-assert libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-assert libc.prctl(PR_SET_SECCOMP, FILTER, program, 0, 0) == 0, os.strerror(ctypes.get_errno())
-os.execv(sys.argv[3], sys.argv[3:])
-";
-
-fn refusing(rule: &str, errno: &str) -> Setup {
-    Setup::new().under(&[ways::python(), "-c", REFUSING, rule, errno])
-}
-
 #[test]
 fn without_pidfds_what_escapes_is_ended() {
     for errno in ["ENOSYS", "EPERM"] {
-        over_both_with(|| refusing("pidfd", errno), |peer| everything_is_ended(peer, &ways::all()));
+        over_both_with(
+            || refusing(&["pidfd"], errno),
+            |peer| everything_is_ended(peer, &ways::all()),
+        );
     }
 }
 
 #[test]
 fn before_linux_6_9_what_escapes_is_ended() {
     // (Of a leader that is gone the group cannot be told there, so what is in it needs its mark.)
-    let setup = || refusing("group", "EINVAL");
+    let setup = || refusing(&["group"], "EINVAL");
     over_both_with(setup, |peer| everything_is_ended(peer, &ways::all()));
 }
 
 #[test]
 fn without_clone3_what_escapes_is_ended() {
-    let setup = || refusing("clone3", "ENOSYS");
+    let setup = || refusing(&["clone3", "clone-pidfd"], "ENOSYS");
     over_both_with(setup, |peer| everything_is_ended(peer, &ways::all()));
 }
 
 /// Then only groups can be ended, and what is below a parent that lives; and the log says so.
 #[test]
 fn without_a_limit_to_mark_by_the_server_says_so_and_ends_groups() {
-    let setup = || refusing("mark", "EPERM");
+    let setup = || refusing(&["mark"], "EPERM");
     over_both_with(setup, |peer| {
         peer.ping();
         await_log(peer, "no limit to mark them by");

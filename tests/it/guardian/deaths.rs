@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{copy_program, escaped, one_of_each};
+use super::{escaped, one_of_each};
+use crate::support::rootfs::copy_program;
 use crate::support::{
     DEADLINE, Server, Setup, TempDir, Victim, best_of_three, describe, eventually, holds_within,
     lacks, procfs, skipped, sys,

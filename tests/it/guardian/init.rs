@@ -1,39 +1,16 @@
 //! The started process is a container's first, and there may be nothing else in it.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::{copy_program, escaped, one_of_each};
-use crate::support::{
-    DEADLINE, Peer, Setup, TempDir, binary, describe, eventually, lacks, procfs, skipped, sys,
-};
-
-/// `unshare` runs it as PID 1 of a namespace of its own, and exits as it does.
-const OWN_PIDS: [&str; 4] = ["unshare", "--pid", "--fork", "--kill-child"];
-
-fn cannot(test: &str) -> bool {
-    lacks(test, "unshare")
-        || (!sys::is_root() && skipped(test, "a PID namespace of its own needs root"))
-}
+use super::{escaped, one_of_each};
+use crate::support::rootfs::{OWN_PIDS, Root, cannot, guardian};
+use crate::support::{DEADLINE, Peer, Setup, describe, eventually, procfs, sys};
 
 fn as_pid_1() -> Setup {
     let own_proc = [&OWN_PIDS[..], &["--mount-proc", "--"]].concat();
     Setup::new().under(&own_proc)
-}
-
-/// The guardian's number out here.
-fn guardian(peer: &mut Peer) -> u32 {
-    let unshare = peer.pipes().guardian();
-    let mut found = None;
-    eventually(DEADLINE, "PID 1 runs", || {
-        found = procfs::children(unshare).first().copied();
-        found.is_some()
-    });
-    found.unwrap()
 }
 
 #[track_caller]
@@ -100,63 +77,9 @@ fn orphans_are_reaped_and_no_exit_code_is_lost() {
     }
 }
 
-/// Nothing but the program is there: no /proc, no /dev, no shell.
-struct EmptyRoot {
-    dir: TempDir,
-}
-
-impl EmptyRoot {
-    fn new(test: &str) -> Option<Self> {
-        if cannot(test) || lacks(test, "chroot") {
-            return None;
-        }
-        let Some(program) = static_binary() else {
-            skipped(test, "there is no static binary, and it cannot be built");
-            return None;
-        };
-        let dir = TempDir::new();
-        copy_program(program, &dir.join("ta"));
-        Some(Self { dir })
-    }
-
-    fn stdio(&self) -> Peer {
-        // The root's own /ta in place of the one out here.
-        let enter = "shift; exec chroot \"$0\" /ta \"$@\"";
-        let root = self.dir.path().to_str().unwrap();
-        let words = [&OWN_PIDS[..], &["--", "sh", "-c", enter, root]].concat();
-        Setup::new().under(&words).stdio()
-    }
-}
-
-/// The binary under test if it is static, else one that is built for it.
-fn static_binary() -> Option<&'static Path> {
-    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    BUILT
-        .get_or_init(|| {
-            let is_static = |path: &Path| {
-                let bytes = std::fs::read(path).unwrap_or_default();
-                let loader = b"/lib64/ld-linux".as_slice();
-                !bytes.is_empty() && !bytes.windows(loader.len()).any(|part| part == loader)
-            };
-            let own = binary();
-            if is_static(&own) {
-                return Some(own);
-            }
-            let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-            let mut build = Command::new(env!("CARGO"));
-            build.args(["build", "--locked", "--quiet", "--bin", "ta", "--target", &triple]);
-            build.current_dir(env!("CARGO_MANIFEST_DIR"));
-            let built = build.status().is_ok_and(|status| status.success());
-            let target = own.parent()?.parent()?;
-            let path = target.join(triple).join("debug/ta");
-            (built && is_static(&path)).then_some(path)
-        })
-        .as_deref()
-}
-
 #[test]
 fn in_an_empty_root_it_is_all_that_is_needed() {
-    let Some(root) = EmptyRoot::new("in_an_empty_root_it_is_all_that_is_needed") else { return };
+    let Some(root) = Root::new("in_an_empty_root_it_is_all_that_is_needed") else { return };
     let mut peer = root.stdio();
     let guardian = guardian(&mut peer);
     let version = peer.run(json!({"command": "/ta", "args": ["--version"]}));
@@ -179,7 +102,7 @@ fn in_an_empty_root_it_is_all_that_is_needed() {
 #[test]
 fn in_an_empty_root_it_ends_on_sigint_and_passes_on_how_the_server_ended() {
     const NAME: &str = "in_an_empty_root_it_ends_on_sigint_and_passes_on_how_the_server_ended";
-    let Some(root) = EmptyRoot::new(NAME) else { return };
+    let Some(root) = Root::new(NAME) else { return };
     let mut peer = root.stdio();
     peer.ping();
     let pid_1 = guardian(&mut peer);

@@ -11,9 +11,6 @@ mod signals;
 mod starts;
 mod supervisor;
 
-use std::path::Path;
-use std::process::Command;
-
 use serde_json::json;
 
 use crate::support::{Peer, Victim};
@@ -55,10 +52,4 @@ fn await_all_alive(victims: &[Victim]) {
     for victim in victims {
         victim.await_alive();
     }
-}
-
-/// Copies a program. Another process does it: a descriptor of this one, open for writing, may be
-/// inherited by what another test starts just then, and nobody can run the program meanwhile.
-fn copy_program(from: &Path, to: &Path) {
-    assert!(Command::new("cp").args([from, to]).status().unwrap().success());
 }

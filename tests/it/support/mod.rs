@@ -10,6 +10,8 @@ mod peer;
 pub(crate) mod procfs;
 pub(crate) mod proxy;
 pub(crate) mod random;
+pub(crate) mod rootfs;
+pub(crate) mod sandbox;
 pub(crate) mod server;
 pub(crate) mod sys;
 mod wire;
