@@ -104,7 +104,7 @@ pub(super) struct ExecServer {
     /// tell what would be used, or what is wrong, and exit
     #[argh(switch)]
     check: bool,
-    /// with --check: tell it in JSON
+    /// print what --check tells as JSON
     #[argh(switch)]
     json: bool,
     /// print the URL on stdout too
