@@ -16,6 +16,9 @@ use crate::support::{
 /// What the server says when it takes a signal for a second one.
 const AT_ONCE: &str = "stopping at once";
 
+/// An orderly stop of what is [`stuck`] takes longer.
+const AT_ONCE_WITHIN: Duration = Duration::from_secs(1);
+
 /// Makes an orderly stop take its time, more than a second: there is a peer that does not read.
 fn stuck(server: &Server) -> Peer {
     let mut peer = server.connect();
@@ -76,23 +79,29 @@ fn one_signal_to_the_whole_group_is_one() {
 
 #[test]
 fn a_second_signal_ends_it_at_once_whoever_gets_it() {
-    let to_guardian = |server: &Server| sys::signal(server.guardian(), libc::SIGTERM);
-    let to_server = |server: &Server| sys::signal(server.pid(), libc::SIGTERM);
-    let ways: [fn(&Server) -> std::io::Result<()>; 2] = [to_guardian, to_server];
-    for way in ways {
-        best_of_three(Duration::from_secs(1), "it has ended", || {
+    let whoever: [fn(&Server) -> u32; 2] = [Server::guardian, Server::pid];
+    for pid in whoever {
+        best_of_three(AT_ONCE_WITHIN, "it has ended", || {
             let mut server = Server::start();
             let peer = stuck(&server);
             let mut other = server.connect();
             let mut victims = one_of_each(&mut other);
             victims.extend(escaped(&mut other));
+            // Before it is asked to stop: on a busy machine it may be over by the second time.
+            let pid = pid(&server);
             let since = Instant::now();
-            way(&server).unwrap();
+            sys::signal(pid, libc::SIGTERM).unwrap();
             let refuses = || std::net::TcpStream::connect(server.address).is_err();
             eventually(DEADLINE, "the server accepts no more", refuses);
-            way(&server).unwrap();
+            let was_there = sys::signal(pid, libc::SIGTERM).is_ok();
             let status = server.wait(DEADLINE);
             let took = since.elapsed();
+            if !was_there {
+                return DEADLINE;
+            }
+            if took > AT_ONCE_WITHIN {
+                return took;
+            }
             assert_eq!(status.code(), Some(0), "{}", describe(status));
             let log = server.log.to_end(DEADLINE);
             assert!(log.contains(AT_ONCE), "taken for one: {log}");
