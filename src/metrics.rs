@@ -155,6 +155,11 @@ impl Drop for Process {
     }
 }
 
+/// Takes note of when the program started. Without /proc that is now.
+pub(crate) fn begin() {
+    let _ = sys::host::start_time_ms();
+}
+
 /// A process could not be started.
 pub(crate) fn not_started(kind: Kind) {
     NOT_STARTED[kind as usize].fetch_add(1, Relaxed);

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::fs;
 use crate::guardian::{self, Guardian, News, Side};
 use crate::log::{self, Format, Level};
+use crate::metrics;
 use crate::server::{Config, Epochs, Server, serve_stdio};
 use crate::supervision::Supervision;
 use crate::sys;
@@ -218,6 +219,7 @@ impl ExecServer {
         environment: Machine,
         life: &Life,
     ) -> Result<()> {
+        metrics::begin();
         let stop = Arc::new(Waker::new().map_err(|error| failed(&error))?);
         let server = if sockets.is_empty() {
             Server::bind(&self.host, self.port, config, environment)?

@@ -2,7 +2,7 @@
 //! Docker once did.
 
 use super::{assert_said_once, everything_works};
-use crate::support::sandbox::{refusing, refusing_static};
+use crate::support::sandbox::{self, refusing, refusing_static};
 use crate::support::{Peer, TempDir, over_both_with, skipped};
 
 const ERRNOS: [&str; 2] = ["ENOSYS", "EPERM"];
@@ -34,6 +34,20 @@ fn without_what_newer_kernels_brought_everything_works() {
     for errno in ERRNOS {
         let setup = || refusing(&["new", "files"], errno);
         over_both_with(setup, |peer| everything_works(peer, &TempDir::new()));
+    }
+}
+
+#[test]
+fn what_is_refused_is_told_by_check() {
+    const TOLD: [(&str, &str); 4] =
+        [("pidfd", "pidfd"), ("clone3", "clone3"), ("mark", "marks"), ("subreaper", "subreaper")];
+    for errno in ERRNOS {
+        for (rule, _) in TOLD {
+            let value = sandbox::check(&[rule], errno);
+            for (other, member) in TOLD {
+                assert_eq!(value[member], other != rule, "{member} without {rule}: {value}");
+            }
+        }
     }
 }
 

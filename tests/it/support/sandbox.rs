@@ -1,6 +1,10 @@
 //! Sandboxes that refuse system calls, as containers and gVisor do.
 
-use super::{Setup, python, rootfs};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{Setup, binary, python, rootfs};
 
 /// What can be refused: each a rule of its own, or the names of system calls.
 pub(crate) const RULES: [&str; 8] =
@@ -64,7 +68,17 @@ pub(crate) fn refusing(rules: &[&str], errno: &str) -> Setup {
     Setup::new().under(&[python(), "-c", REFUSING, &rules.join(","), errno])
 }
 
-/// The same for the static binary, whatever the one under test is: glibc makes no thread where
+/// What that filter lets a server tell of itself by `--check --json`.
+pub(crate) fn check(rules: &[&str], errno: &str) -> Value {
+    let mut command = Command::new(python());
+    command.args(["-c", REFUSING, &rules.join(","), errno]).arg(binary());
+    command.args(["exec-server", "--check", "--json", "--port", "0"]).env_remove("TA_EXEC_TOKEN");
+    let done = command.output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+/// As [`refusing`] for the static binary, whatever the one under test is: glibc makes no thread where
 /// clone3 is refused by another errno than ENOSYS. `None` where there is none.
 pub(crate) fn refusing_static(rules: &[&str], errno: &str) -> Option<Setup> {
     // The static one in place of the other.
