@@ -21,7 +21,7 @@ use crate::sys;
 use crate::sys::poll::{Interest, Waker, wait_for};
 use crate::transport::http::{self, Route};
 use crate::transport::stdio::LineSource;
-use crate::transport::{End, FENCED, Framing, Outbox, Patience, SharedSocket, Target, ws};
+use crate::transport::{End, FENCED, Framing, Outbox, Patience, SharedSocket, Stream, Target, ws};
 
 /// How long the last frame may take to be written.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -105,7 +105,7 @@ impl Connection {
         let (outbox, writer) =
             Outbox::start(target, Framing::WebSocketServer, on_failure, is_ending)?;
         let patience = Patience::new(self.config.peer_timeout);
-        let halves = ws::Halves::new(Arc::clone(socket), outbox.clone(), patience)?;
+        let halves = ws::Halves::new(Stream::Plain(Arc::clone(socket)), outbox.clone(), patience)?;
         let config = ws::config(ws::SERVER_READ_BUFFER, self.config.max_message_bytes);
         let mut source = ws::WsSource::new(halves, rest, Role::Server, config);
         let session = Session::new(&self.config, &self.environment, outbox.clone(), fence, member);
