@@ -13,6 +13,7 @@ package() {
         chattr) echo e2fsprogs ;;
         systemd-socket-activate) echo systemd ;;
         node) echo nodejs ;;
+        nginx) echo nginx-light ;;
         ssh | ssh-keygen) echo openssh-client ;;
         sshd) echo openssh-server ;;
         *) echo "$1" ;;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::errno;
@@ -95,6 +95,13 @@ fn failure(error: &io::Error, host: &str, shown: &str) -> Error {
         Some(rustls::Error::InvalidMessage(_)) => {
             refused("it does not speak TLS there (is ws:// meant, or another port?)".to_owned())
         }
+        // What it says when it has been cut off in the middle, or has a fault of its own.
+        Some(rustls::Error::AlertReceived(
+            alert @ (AlertDescription::DecodeError
+            | AlertDescription::InternalError
+            | AlertDescription::CloseNotify
+            | AlertDescription::UserCanceled),
+        )) => lost(&format!("it broke the TLS handshake off: {alert:?}")),
         Some(rustls::Error::AlertReceived(alert)) => {
             refused(format!("it refuses TLS with this client: {alert:?}"))
         }
@@ -103,9 +110,9 @@ fn failure(error: &io::Error, host: &str, shown: &str) -> Error {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                 lost("it did not come to terms over TLS in time (does it speak TLS there?)")
             }
-            io::ErrorKind::UnexpectedEof => {
-                lost("it ended the connection in the middle of the TLS handshake")
-            }
+            io::ErrorKind::UnexpectedEof => lost(
+                "it ended the connection in the middle of the TLS handshake (does it speak TLS there?)",
+            ),
             _ => lost(&errno::message(errno::of(error))),
         },
     }
@@ -113,12 +120,15 @@ fn failure(error: &io::Error, host: &str, shown: &str) -> Error {
 
 fn of_certificate(error: &CertificateError, host: &str) -> String {
     use CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
-        NotValidYetContext, UnknownIssuer,
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+        NotValidYet, NotValidYetContext, UnknownIssuer,
     };
     match error {
         UnknownIssuer => "its certificate is signed by nobody who is trusted here (--ca-file FILE \
                           names whom to trust)"
+            .to_owned(),
+        BadSignature => "its certificate is signed by another authority than the one of that name \
+                         that is trusted here (has that been made anew?)"
             .to_owned(),
         Expired | ExpiredContext { .. } => {
             "its certificate has expired (or is the clock of this machine wrong?)".to_owned()

@@ -45,4 +45,5 @@ mod ssh;
 mod stdio;
 mod support;
 mod tidy;
+mod tls;
 mod wire;
