@@ -25,6 +25,7 @@ mod bridge;
 mod client;
 mod completions;
 mod conformance;
+mod deploy;
 mod descendants;
 mod endings;
 mod epochs;

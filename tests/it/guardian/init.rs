@@ -129,7 +129,7 @@ impl EmptyRoot {
 }
 
 /// The binary under test if it is static, else one that is built for it.
-fn static_binary() -> Option<&'static Path> {
+pub(crate) fn static_binary() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     BUILT
         .get_or_init(|| {

@@ -3,7 +3,7 @@
 
 mod codes;
 mod deaths;
-mod init;
+pub(crate) mod init;
 mod quiet;
 mod reserve;
 mod signals;
