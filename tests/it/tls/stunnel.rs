@@ -113,7 +113,7 @@ fn threads_that_share_a_connection_do_not_mix_its_records() {
                     let line = format!("head -c {size} /dev/zero; exit {number}");
                     let mut process = client.exec(&ExecParams::new(line)).unwrap();
                     let (output, exit) = finish(&mut process).unwrap();
-                    assert_eq!((output.len(), exit.exit_code), (size, Some(number as i32)));
+                    assert_eq!((output.len(), exit.exit_code), (size, i32::try_from(number).ok()));
                 }
             };
             thread::Builder::new().spawn_scoped(scope, work).unwrap();
