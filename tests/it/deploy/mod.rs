@@ -10,6 +10,28 @@ use std::process::Command;
 
 use crate::support::{TempDir, binary};
 
+/// A page that nobody is led to, or a link that leads nowhere.
+#[test]
+fn the_guide_to_deploying_leads_to_every_file_and_to_no_other() {
+    let guide = page("../deploy.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let links = guide.match_indices("](deploy/").map(|(at, _)| &guide[at + 9..]);
+    let mut linked: Vec<_> = links
+        .map(|link| link.split(')').next().unwrap().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect();
+    let mut there = Vec::new();
+    for directory in ["", "kubernetes/", "s6/", "runit/"] {
+        let files = std::fs::read_dir(page(directory)).unwrap().map(Result::unwrap);
+        let files = files.filter(|entry| entry.file_type().unwrap().is_file());
+        there.extend(files.map(|file| format!("{directory}{}", file.file_name().display())));
+    }
+    linked.sort();
+    there.sort();
+    linked.dedup();
+    assert_eq!(linked, there);
+}
+
 fn page(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/deploy").join(name)
 }

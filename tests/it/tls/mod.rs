@@ -6,6 +6,7 @@ mod caddy;
 mod certificates;
 mod exposure;
 mod front;
+mod heads;
 mod nginx;
 mod stunnel;
 
