@@ -137,7 +137,10 @@ fn of_certificate(error: &CertificateError, host: &str) -> String {
             "its certificate is not valid yet (or is the clock of this machine wrong?)".to_owned()
         }
         NotValidForNameContext { presented, .. } if !presented.is_empty() => {
-            format!("its certificate is not for {host}, but for {}", presented.join(", "))
+            // As `DnsName("box.example.com")`.
+            let bare = |name: &String| name.split('"').nth(1).unwrap_or(name).to_owned();
+            let names: Vec<_> = presented.iter().map(bare).collect();
+            format!("its certificate is not for {host}, but for {}", names.join(", "))
         }
         NotValidForName | NotValidForNameContext { .. } => {
             format!("its certificate is not for {host} (its subjectAltName counts, and no other)")

@@ -4,7 +4,8 @@
 //! socket: the [`Receiver`] reads bytes first and takes the lock to decrypt them, the [`Sender`]
 //! encrypts under the lock and writes after it. The order of the records is kept by there being one
 //! sender at a time: whoever makes the connection, and then the writer thread. What TLS itself wants
-//! to say (an answer to new keys) is said by that thread too, which the receiver has woken for it.
+//! to say (an alert) is said by that thread too, which the receiver has woken for it; an answer to new
+//! keys goes with what is sent next.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -174,7 +175,9 @@ impl Sender {
         let mut sealed = Vec::new();
         let mut connection = lock(&self.0.connection);
         connection.set_buffer_limit(None);
-        let count = connection.writer().write_vectored(slices)?;
+        // Without any, what TLS has to say is sent; also when it has failed, and says why.
+        let count =
+            if slices.is_empty() { 0 } else { connection.writer().write_vectored(slices)? };
         while connection.wants_write() {
             connection.write_tls(&mut sealed)?;
         }

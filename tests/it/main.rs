@@ -46,5 +46,6 @@ mod ssh;
 mod stdio;
 mod support;
 mod tidy;
+#[cfg(feature = "tls")]
 mod tls;
 mod wire;

@@ -78,7 +78,7 @@ fn what_is_wrong_with_a_certificate_is_told() {
     let other = authority.certify("DNS:box.example.com,DNS:other.example.com");
     let (_server, front) = behind(&other);
     let done = run(&front.url(), authority.file(), &["true"]);
-    assert_failed(&done, &["is not for localhost", "box.example.com"]);
+    assert_failed(&done, &["is not for localhost, but for box.example.com, other.example.com"]);
     let (_server, front) = behind(&authority.own());
     assert_failed(
         &run(&front.url(), authority.file(), &["true"]),

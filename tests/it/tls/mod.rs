@@ -7,6 +7,7 @@ mod certificates;
 mod exposure;
 mod front;
 mod heads;
+mod keys;
 mod nginx;
 mod stunnel;
 

@@ -187,6 +187,20 @@ fn a_client_says_goodbye() {
     });
 }
 
+/// Whoever does not believe the certificate says so, in the alert that TLS has for that.
+#[test]
+fn a_certificate_that_is_refused_is_told_to_the_other_end() {
+    if KIND.is_missing("a_certificate_that_is_refused_is_told_to_the_other_end") {
+        return;
+    }
+    let site = Site::new();
+    let stranger = Authority::new();
+    assert!(options(&stranger).websocket(&site.front.url(), Some(TOKEN)).is_err());
+    eventually(DEADLINE, "stunnel hears the alert", || {
+        site.front.said().contains("alert unknown ca")
+    });
+}
+
 /// stunnel stops in the middle: what was running is lost, and told so.
 #[test]
 fn the_end_of_what_stands_in_front_is_a_lost_connection() {
