@@ -54,9 +54,12 @@ clean:
 	$(CARGO) clean
 
 test-tools:
-	@sh tests/tools.sh python3 pip3 ip ps stty unshare script prlimit nsenter chroot chattr strace setsid \
-	    setpriv systemd-socket-activate bash zsh fish git ssh sshd node npm
+	@sh tests/tools.sh python3 ip ps stty unshare script prlimit nsenter chroot chattr strace setsid \
+	    setpriv systemd-socket-activate bash zsh fish git ssh sshd node npm \
+	    openssl nginx caddy stunnel4 \
+	    s6-supervise runsv supervisord systemd-analyze docker-compose pip3
 	@sh tests/real.sh $(TARGET)/real
+	@sh tests/validators.sh $(TARGET)/validators
 
 lint-tools:
 	@sh tests/tools.sh shellcheck

@@ -11,8 +11,12 @@ package() {
         unshare | nsenter | prlimit | setsid | setpriv) echo util-linux ;;
         stty | chroot) echo coreutils ;;
         chattr) echo e2fsprogs ;;
-        systemd-socket-activate) echo systemd ;;
+        systemd-socket-activate | systemd-analyze) echo systemd ;;
         node) echo nodejs ;;
+        nginx) echo nginx-light ;;
+        s6-supervise) echo s6 ;;
+        runsv) echo runit ;;
+        supervisord) echo supervisor ;;
         pip3) echo python3-pip ;;
         ssh | ssh-keygen) echo openssh-client ;;
         sshd) echo openssh-server ;;

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{arguments, token};
+use super::{arguments, say_error, token};
 use crate::client::{ClientOptions, ExecClient, Opened};
 use crate::environment::{ExecEnvironment, LocalExecEnvironment, RemoteExecEnvironment};
 use crate::error::{Error, Result};
@@ -25,7 +25,8 @@ macro_rules! command {
         #[argh(subcommand, help_triggers("-h", "--help"))]
         $(#[$($about)*])*
         pub(in crate::cli) struct $name {
-            /// the server, ws://HOST:PORT/exec (else TA_EXEC_URL; without either, this machine)
+            /// the server, ws://HOST:PORT/exec or wss://HOST/exec (else TA_EXEC_URL; without either,
+            /// this machine)
             #[argh(option)]
             exec: Option<String>,
             /// reach the environment by a command that speaks the protocol on stdin and stdout,
@@ -40,6 +41,9 @@ macro_rules! command {
             /// ?token=)
             #[argh(option)]
             token_file: Option<String>,
+            /// file of the authorities, in PEM, that are trusted for wss:// in place of this machine's
+            #[argh(option)]
+            ca_file: Option<String>,
             $($own)*
         }
 
@@ -51,6 +55,7 @@ macro_rules! command {
                     via: self.via.take(),
                     epoch: self.epoch,
                     token_file: self.token_file.take(),
+                    ca_file: self.ca_file.take(),
                 }
             }
         }
@@ -64,6 +69,7 @@ pub(super) struct Options {
     pub(super) via: Option<String>,
     pub(super) epoch: Option<u64>,
     pub(super) token_file: Option<String>,
+    pub(super) ca_file: Option<String>,
 }
 
 /// The value of `--epoch`.
@@ -89,6 +95,7 @@ impl Variables {
 pub(super) struct Place {
     way: Way,
     epoch: Option<u64>,
+    ca_file: Option<PathBuf>,
 }
 
 enum Way {
@@ -107,8 +114,7 @@ impl Options {
     /// Two ways are given, or one that is none; the token is given twice, for no server, or cannot be
     /// read.
     pub(super) fn place(self, variables: Variables) -> Result<Place> {
-        let file = self.token_file.as_ref().map(PathBuf::from);
-        self.placed(file, variables)
+        self.placed(|path| PathBuf::from(path), variables)
     }
 
     /// The same of a command whose arguments may be any bytes.
@@ -121,11 +127,12 @@ impl Options {
                 return Err(Error::params(format!("{option} is not UTF-8")));
             }
         }
-        let file = self.token_file.as_deref().map(arguments::path);
-        self.placed(file, variables)
+        self.placed(arguments::path, variables)
     }
 
-    fn placed(self, token_file: Option<PathBuf>, variables: Variables) -> Result<Place> {
+    fn placed(self, path: impl Fn(&str) -> PathBuf, variables: Variables) -> Result<Place> {
+        let token_file = self.token_file.as_deref().map(&path);
+        let ca_file = self.ca_file.as_deref().map(&path);
         let way = match (self.exec, self.via) {
             (Some(_), Some(_)) => return Err(Error::params("--exec and --via are both given")),
             (None, Some(via)) => Way::via(&via)?,
@@ -137,7 +144,10 @@ impl Options {
             },
         };
         let way = way.with_token(token_file, variables.token)?;
-        Ok(Place { way, epoch: self.epoch })
+        if ca_file.is_some() && !matches!(way, Way::Server { .. }) {
+            return Err(Error::params("--ca-file is given, and no server (--exec)"));
+        }
+        Ok(Place { way, epoch: self.epoch, ca_file })
     }
 }
 
@@ -189,6 +199,15 @@ impl Place {
         matches!(self.way, Way::Here)
     }
 
+    fn options(&self) -> ClientOptions {
+        let warn = |text: &str| say_error(&format!("warning: {text}"));
+        let options = ClientOptions::new().epoch(self.epoch).on_warning(warn);
+        match &self.ca_file {
+            Some(file) => options.ca_file(file),
+            None => options,
+        }
+    }
+
     /// The environment.
     ///
     /// # Errors
@@ -205,7 +224,7 @@ impl Place {
     /// # Errors
     /// It cannot be reached, or does not let us in.
     pub(super) fn client(self) -> Result<ExecClient> {
-        let options = ClientOptions::new().epoch(self.epoch);
+        let options = self.options();
         match self.way {
             Way::Server { url, token } => options.websocket(&url, token.as_deref()),
             Way::Via(words) => options.stdio(&words),
@@ -219,7 +238,7 @@ impl Place {
     /// # Errors
     /// It cannot be reached, or does not let us in.
     pub(super) fn open(self) -> Result<Opened> {
-        let options = ClientOptions::new().epoch(self.epoch);
+        let options = self.options();
         match self.way {
             Way::Server { url, token } => options.open_websocket(&url, token.as_deref()),
             Way::Via(words) => options.open_stdio(&words),

@@ -27,12 +27,16 @@
 
 mod command;
 mod dispatch;
+mod exposure;
 mod files;
 mod link;
 mod memory;
 mod net;
 mod process;
+mod reach;
 mod reconnect;
+#[cfg(feature = "tls")]
+mod trust;
 mod way;
 mod websocket;
 
@@ -44,6 +48,7 @@ pub(crate) use link::{Carrier, Opened};
 pub use net::{ConnectionEvent, ConnectionWriter, RemoteConnection};
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -55,9 +60,11 @@ use crate::error::{Error, Result};
 use crate::protocol::{Empty, ExecParams, InitializeParams, InitializeResult, SpawnParams, method};
 use crate::sys;
 use crate::transport::Patience;
+use exposure::Exposure;
 use link::Link;
 use reconnect::Reconnecting;
 use way::{Terms, Way};
+use websocket::Server;
 
 /// How long it may take to open a way.
 const OPENING: Duration = Duration::from_secs(60);
@@ -90,12 +97,15 @@ pub struct ClientOptions {
     epoch: Option<u64>,
     patience: Duration,
     peer: Patience,
+    ca_file: Option<PathBuf>,
+    exposure: Exposure,
 }
 
 impl Default for ClientOptions {
     fn default() -> Self {
         let (patience, peer) = (Duration::from_secs(10), Patience::new(PEER));
-        Self { epoch: Some(host_epoch()), patience, peer }
+        let exposure = Exposure::told_to_nobody();
+        Self { epoch: Some(host_epoch()), patience, peer, ca_file: None, exposure }
     }
 }
 
@@ -133,15 +143,31 @@ impl ClientOptions {
         Self { peer: Patience::new(timeout.max(SHORTEST_SILENCE)), ..self }
     }
 
-    /// Connects to `ws://HOST:PORT/exec` with a token (the URL may carry one as `?token=`
-    /// instead).
+    /// The authorities whose certificates are trusted for `wss://`, a file in PEM, in place of those
+    /// of this machine (which are OpenSSL's: SSL_CERT_FILE and SSL_CERT_DIR count). It is read
+    /// whenever a connection is made.
+    #[must_use]
+    pub fn ca_file(self, file: impl Into<PathBuf>) -> Self {
+        Self { ca_file: Some(file.into()), ..self }
+    }
+
+    /// Calls this, once, with a sentence for a person when a token goes over `ws://` to another
+    /// machine: whoever is on the way can read it.
+    #[must_use]
+    pub fn on_warning(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { exposure: Exposure::told_to(tell), ..self }
+    }
+
+    /// Connects to `ws://HOST:PORT/exec` or `wss://HOST/exec` with a token (the URL may carry one as
+    /// `?token=` instead).
     ///
     /// # Errors
-    /// `Unreachable` where nobody answers, `Refused` where the server does not let us in,
-    /// `InvalidParams` for a URL that is none.
+    /// `Unreachable` where nobody answers, `Refused` where the server does not let us in, or its
+    /// certificate is not trusted, `InvalidParams` for a URL that is none, and with a CA file that is
+    /// none or goes with no `wss://`; `Os` where that cannot be read.
     pub fn websocket(self, url: &str, token: Option<&str>) -> Result<ExecClient> {
-        let (url, token) = (url.to_owned(), token.map(str::to_owned));
-        self.connect(Way::WebSocket { url, token })
+        let way = Way::WebSocket(self.server(url, token));
+        self.connect(way)
     }
 
     /// Starts a program whose stdin and stdout speak the protocol; its stderr is this program's. It
@@ -167,8 +193,8 @@ impl ClientOptions {
 
     /// Opens the way to a server for somebody who speaks the protocol themselves.
     pub(crate) fn open_websocket(self, url: &str, token: Option<&str>) -> Result<Opened> {
-        let (url, token) = (url.to_owned(), token.map(str::to_owned));
-        Way::WebSocket { url, token }.open(self.terms(Instant::now() + OPENING))
+        let way = Way::WebSocket(self.server(url, token));
+        way.open(self.terms(Instant::now() + OPENING))
     }
 
     /// The same to a program whose stdin and stdout speak it.
@@ -180,6 +206,15 @@ impl ClientOptions {
     fn connect(self, way: Way) -> Result<ExecClient> {
         let inner = Reconnecting::connect(way, self)?;
         Ok(ExecClient { inner: Arc::new(inner) })
+    }
+
+    fn server(&self, url: &str, token: Option<&str>) -> Server {
+        Server {
+            url: url.to_owned(),
+            token: token.map(str::to_owned),
+            ca_file: self.ca_file.clone(),
+            exposure: self.exposure.clone(),
+        }
     }
 
     fn terms(&self, deadline: Instant) -> Terms {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::dispatch::{Known, loss};
 use super::link::{CALL_TIMEOUT, Link, Opened};
+use super::websocket::Server;
 use super::{command, memory, websocket};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,10 +18,7 @@ use crate::transport::{Event, Patience, message};
 /// How to get to a server, as often as it takes.
 #[derive(Clone)]
 pub(super) enum Way {
-    WebSocket {
-        url: String,
-        token: Option<String>,
-    },
+    WebSocket(Server),
     /// A program that speaks the protocol on its stdin and stdout, and its arguments.
     Command(Vec<OsString>),
     /// This program itself.
@@ -31,9 +29,9 @@ impl Way {
     /// Connects.
     pub(super) fn connect(&self, terms: Terms) -> Result<Link> {
         match self {
-            Self::WebSocket { url, token } => {
-                let terms = Terms { epoch: epoch_in(url).or(terms.epoch), ..terms };
-                websocket::connect(&with_epoch(url, terms.epoch), token.as_deref(), terms)
+            Self::WebSocket(server) => {
+                let terms = Terms { epoch: epoch_in(&server.url).or(terms.epoch), ..terms };
+                websocket::connect(server, &with_epoch(&server.url, terms.epoch), terms)
             }
             Self::Command(words) => introduced(command::connect(words, terms.peer)?, terms),
             Self::Memory(machine) => introduced(memory::connect(machine)?, terms),
@@ -45,8 +43,8 @@ impl Way {
     /// Opens the way for somebody who speaks the protocol themselves.
     pub(super) fn open(&self, terms: Terms) -> Result<Opened> {
         let mut opened = match self {
-            Self::WebSocket { url, token } => {
-                return websocket::open(&with_epoch(url, terms.epoch), token.as_deref(), terms);
+            Self::WebSocket(server) => {
+                return websocket::open(server, &with_epoch(&server.url, terms.epoch), terms);
             }
             Self::Command(words) => command::open(words, terms.peer)?,
             Self::Memory(_) => return Err(Error::params("nobody speaks it to this program")),
@@ -82,7 +80,7 @@ impl Terms {
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WebSocket { url, .. } => f.write_str(websocket::without_query(url)),
+            Self::WebSocket(server) => f.write_str(websocket::without_query(&server.url)),
             Self::Command(words) => {
                 let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
                 f.write_str(&words.join(" "))

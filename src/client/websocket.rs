@@ -1,78 +1,152 @@
 //! The way to a server by WebSocket.
 
 use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::bounded;
 use tungstenite::client::IntoClientRequest;
 use tungstenite::error::ProtocolError;
 use tungstenite::handshake::HandshakeError;
+use tungstenite::handshake::client::Request;
 use tungstenite::http::{HeaderValue, Uri, header};
 
 use super::dispatch::Dispatch;
+use super::exposure::Exposure;
 use super::link::{Carrier, Link, Opened};
+use super::reach::reach;
 use super::way::Terms;
 use super::{FAREWELL, MAX_MESSAGE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::errno;
-use crate::threads;
 use crate::transport::ws::{self, Halves, WsSource};
-use crate::transport::{Framing, Outbox, SharedSocket};
+use crate::transport::{Framing, Outbox, Stream};
 
-/// How long one address may take to answer.
-const CONNECT: Duration = Duration::from_secs(10);
-/// How long the name may take to be found.
-const LOOK_UP: Duration = Duration::from_secs(30);
-/// How long the server may take to answer the upgrade.
+/// How long the server may take to answer, TLS included.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
+/// A server that is reached by WebSocket.
+#[derive(Clone)]
+pub(super) struct Server {
+    pub(super) url: String,
+    /// Where the URL has none.
+    pub(super) token: Option<String>,
+    /// The authorities that are trusted, in place of the machine's.
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) exposure: Exposure,
+}
+
 /// Connects.
-pub(super) fn connect(url: &str, token: Option<&str>, terms: Terms) -> Result<Link> {
-    let Opened { source, outbox, carrier } = open(url, token, terms)?;
+pub(super) fn connect(server: &Server, url: &str, terms: Terms) -> Result<Link> {
+    let Opened { source, outbox, carrier } = open(server, url, terms)?;
     let failed = |error| Error::io(&error, "cannot make a thread for the connection");
     Link::start(source, outbox, Arc::new(Dispatch::of_epoch(terms.epoch)), carrier).map_err(failed)
 }
 
-/// The same, with nobody at this end yet.
-pub(super) fn open(url: &str, token: Option<&str>, terms: Terms) -> Result<Opened> {
-    let shown = without_query(url);
-    let uri: Uri = url.parse().map_err(|error| {
-        Error::params(format!("{shown:?} is no URL (ws://HOST:PORT/exec is): {error}"))
-    })?;
-    if uri.scheme_str() != Some("ws") {
-        return Err(Error::params(format!(
-            "{shown:?} must begin with ws:// (there is no TLS yet: go through ssh -L)"
-        )));
-    }
-    let host = uri.host().ok_or_else(|| Error::params(format!("{shown:?} names no host")))?;
-    let socket = Arc::new(reach(host, uri.port_u16().unwrap_or(80), shown, terms)?);
+/// The same, with nobody at this end yet. The URL is the server's, with the epoch.
+pub(super) fn open(server: &Server, url: &str, terms: Terms) -> Result<Opened> {
+    let target = Target::of(url, server)?;
+    let (shown, request) = (without_query(url), target.request(server)?);
     let failed = |error: io::Error| {
         Error::new(ErrorKind::Unreachable, format!("cannot reach {shown}: {error}"))
     };
+    let socket = Arc::new(reach(target.host(), target.port(), shown, terms)?);
     socket.set_nodelay(true).map_err(failed)?;
-    let mut request = uri
-        .clone()
-        .into_client_request()
-        .map_err(|error| Error::params(format!("{shown:?} cannot be asked for: {error}")))?;
-    if let Some(token) = token {
-        let value = HeaderValue::from_str(&format!("Bearer {token}"))
-            .map_err(|_| Error::params("the token has characters that no header can carry"))?;
-        request.headers_mut().insert(header::AUTHORIZATION, value);
+    if !target.is_secure && target.has_token(server) {
+        server.exposure.mind(socket.peer_addr().map_err(failed)?, shown);
     }
-    let halves = Halves::connecting(Arc::clone(&socket), terms.peer, terms.left(HANDSHAKE));
+    let deadline = Instant::now() + terms.left(HANDSHAKE);
+    let stream = target.stream(&socket, server, deadline)?;
+    let writing = stream.target();
+    let halves = Halves::connecting(stream, terms.peer, deadline);
     let config = ws::config(ws::CLIENT_READ_BUFFER, MAX_MESSAGE);
     let (mut stream, _) = tungstenite::client::client_with_config(request, halves, Some(config))
         .map_err(|error| refused(error, shown))?;
     let waken = Arc::clone(&socket);
     let on_failure = move || drop(waken.shutdown(Shutdown::Both));
-    let target = Box::new(SharedSocket(Arc::clone(&socket)));
     let (outbox, _writer) =
-        Outbox::start(target, Framing::WebSocketClient, on_failure, || false).map_err(failed)?;
+        Outbox::start(writing, Framing::WebSocketClient, on_failure, || false).map_err(failed)?;
     stream.get_mut().connected(outbox.clone()).map_err(failed)?;
     let source = Box::new(WsSource::after_handshake(stream));
     Ok(Opened { source, outbox, carrier: Arc::new(Socket(socket)) })
+}
+
+/// What a URL names.
+struct Target<'a> {
+    shown: &'a str,
+    uri: Uri,
+    is_secure: bool,
+}
+
+impl<'a> Target<'a> {
+    fn of(url: &'a str, server: &Server) -> Result<Self> {
+        let shown = without_query(url);
+        let uri: Uri = url.parse().map_err(|error| {
+            Error::params(format!("{shown:?} is no URL (ws://HOST:PORT/exec is): {error}"))
+        })?;
+        let is_secure = match uri.scheme_str() {
+            Some("ws") => false,
+            Some("wss") if cfg!(feature = "tls") => true,
+            Some("wss") => {
+                let message = format!("{shown}: this build has no TLS (go through ssh -L)");
+                return Err(Error::params(message));
+            }
+            _ => {
+                let message = format!("{shown:?} must begin with ws:// or wss://");
+                return Err(Error::params(message));
+            }
+        };
+        if uri.host().is_none_or(str::is_empty) {
+            return Err(Error::params(format!("{shown:?} names no host")));
+        }
+        if !is_secure && server.ca_file.is_some() {
+            return Err(Error::params(format!("a CA file is given, and {shown} is no wss://")));
+        }
+        Ok(Self { shown, uri, is_secure })
+    }
+
+    /// The host, an address without its brackets.
+    fn host(&self) -> &str {
+        self.uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
+    }
+
+    fn port(&self) -> u16 {
+        self.uri.port_u16().unwrap_or(if self.is_secure { 443 } else { 80 })
+    }
+
+    fn has_token(&self, server: &Server) -> bool {
+        let query = self.uri.query().unwrap_or_default();
+        server.token.is_some() || query.split('&').any(|pair| pair.starts_with("token="))
+    }
+
+    fn request(&self, server: &Server) -> Result<Request> {
+        let mut request = self.uri.clone().into_client_request().map_err(|error| {
+            Error::params(format!("{:?} cannot be asked for: {error}", self.shown))
+        })?;
+        if let Some(token) = &server.token {
+            let value = HeaderValue::from_str(&format!("Bearer {token}"))
+                .map_err(|_| Error::params("the token has characters that no header can carry"))?;
+            request.headers_mut().insert(header::AUTHORIZATION, value);
+        }
+        Ok(request)
+    }
+
+    #[cfg(feature = "tls")]
+    fn stream(&self, socket: &Arc<TcpStream>, server: &Server, by: Instant) -> Result<Stream> {
+        let socket = Arc::clone(socket);
+        if !self.is_secure {
+            return Ok(Stream::Plain(socket));
+        }
+        let ca_file = server.ca_file.as_deref();
+        super::trust::secure(socket, self.host(), ca_file, self.shown, by).map(Stream::Tls)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unnecessary_wraps, reason = "with TLS it can fail")]
+    fn stream(&self, socket: &Arc<TcpStream>, _server: &Server, _by: Instant) -> Result<Stream> {
+        Ok(Stream::Plain(Arc::clone(socket)))
+    }
 }
 
 /// The socket that carries the connection.
@@ -92,43 +166,6 @@ pub(super) fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// Tries each address of the host.
-fn reach(host: &str, port: u16, shown: &str, terms: Terms) -> Result<TcpStream> {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let unreachable = |why: &dyn std::fmt::Display| {
-        let advice = "is the server running there, and is the port right?";
-        Error::new(ErrorKind::Unreachable, format!("cannot reach {shown}: {why} ({advice})"))
-    };
-    let addresses = look_up(bare, port, terms).map_err(|error| unreachable(&error))?;
-    let mut last = None;
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, terms.left(CONNECT)) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => last = Some(error),
-        }
-    }
-    Err(match last {
-        Some(error) => unreachable(&errno::message(errno::of(&error))),
-        None => unreachable(&"the name has no address"),
-    })
-}
-
-/// The addresses of a host. The resolver may take as long as it likes: it has a thread of its own.
-fn look_up(host: &str, port: u16, terms: Terms) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(address, port)]);
-    }
-    let (found, addresses) = bounded(1);
-    let name = host.to_owned();
-    threads::run(move || {
-        let addresses = (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        // Whoever has stopped waiting wants none.
-        let _ = found.send(addresses);
-    })?;
-    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "its name was not found in time");
-    addresses.recv_timeout(terms.left(LOOK_UP)).map_err(late)?
-}
-
 /// Why the upgrade failed, and what to do about it.
 fn refused<S: tungstenite::handshake::HandshakeRole>(
     error: HandshakeError<S>,
@@ -143,6 +180,7 @@ fn refused<S: tungstenite::handshake::HandshakeRole>(
         Error::new(ErrorKind::Unreachable, message)
     };
     match error {
+        tungstenite::Error::Io(error) if error.raw_os_error().is_none() => broken(&error),
         tungstenite::Error::Io(error) => broken(&errno::message(errno::of(&error))),
         tungstenite::Error::Protocol(ProtocolError::HandshakeIncomplete) => {
             broken(&"it ended in the middle of the answer")

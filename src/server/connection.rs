@@ -22,7 +22,7 @@ use crate::sys;
 use crate::sys::poll::{Interest, Waker, wait_for};
 use crate::transport::http::{self, Route};
 use crate::transport::stdio::LineSource;
-use crate::transport::{End, FENCED, Framing, Outbox, Patience, SharedSocket, Target, ws};
+use crate::transport::{End, FENCED, Framing, Outbox, Patience, SharedSocket, Stream, Target, ws};
 
 /// How long the last frame may take to be written.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -119,7 +119,7 @@ impl Connection {
         let traffic = Arc::clone(outbox.traffic());
         traffic.receive(rest.len());
         let counted = metrics::Connection::open(&traffic);
-        let halves = ws::Halves::new(Arc::clone(socket), outbox.clone(), patience)?;
+        let halves = ws::Halves::new(Stream::Plain(Arc::clone(socket)), outbox.clone(), patience)?;
         let config = ws::config(ws::SERVER_READ_BUFFER, self.config.max_message_bytes);
         let mut source = ws::WsSource::new(halves, rest, Role::Server, config);
         let session = Session::new(&self.config, &self.environment, outbox.clone(), fence, member);

@@ -7,10 +7,14 @@ mod direct;
 pub(crate) mod http;
 mod outbox;
 pub(crate) mod stdio;
+mod stream;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
 mod writer;
 pub(crate) mod ws;
 
 pub(crate) use outbox::{Lane, Outbox, message};
+pub(crate) use stream::Stream;
 pub(crate) use writer::{Framing, SharedSocket, Target};
 
 use std::time::{Duration, Instant};

@@ -28,6 +28,14 @@ pub(crate) trait Target: Write + AsFd + Send {
     fn shared(&self) -> Option<Arc<TcpStream>> {
         None
     }
+
+    /// Says what comes after the last bytes, where the stream has such a thing.
+    ///
+    /// # Errors
+    /// Those of a write.
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Target for SharedSocket {
@@ -148,6 +156,9 @@ impl Writer {
                 buffers::give(buffer);
             }
             self.shares.clear();
+            if self.last {
+                self.target.finish()?;
+            }
             for barrier in self.barriers.drain(..) {
                 let _ = barrier.send(());
             }
@@ -270,7 +281,7 @@ impl Framing {
 }
 
 /// How many of the slices have no more than `most` bytes together.
-fn within(slices: &[IoSlice<'_>], most: usize) -> usize {
+pub(super) fn within(slices: &[IoSlice<'_>], most: usize) -> usize {
     let mut left = most;
     let mut fits = |slice: &&IoSlice<'_>| {
         let fits = slice.len() <= left;

@@ -1,15 +1,13 @@
 //! WebSocket (RFC 6455): reading by tungstenite, frame headers by hand.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tungstenite::{Error as WsError, Message, Utf8Bytes, WebSocket};
 
 use super::outbox::HEADROOM;
-use super::{End, Event, FENCED, Outbox, Patience, Silence, Source, Verdict};
+use super::{End, Event, FENCED, Outbox, Patience, Silence, Source, Stream, Verdict};
 use crate::sys::{self, host};
 
 /// What the server reads at a time. Idle connections keep this much each, so it is small.
@@ -31,7 +29,7 @@ pub(crate) fn config(read_buffer: usize, max_message_bytes: usize) -> WebSocketC
 /// (pongs, the answer to a close) goes through the writer thread, which alone owns the sending
 /// side once there is one.
 pub(crate) struct Halves {
-    socket: Arc<TcpStream>,
+    stream: Stream,
     /// `None` during a client's handshake.
     outbox: Option<Outbox>,
     silence: Silence,
@@ -45,26 +43,18 @@ pub(crate) struct Halves {
 
 impl Halves {
     /// The server's, whose handshake is over.
-    pub(crate) fn new(
-        socket: Arc<TcpStream>,
-        outbox: Outbox,
-        patience: Patience,
-    ) -> io::Result<Self> {
-        socket.set_read_timeout(Some(patience.ping))?;
+    pub(crate) fn new(stream: Stream, outbox: Outbox, patience: Patience) -> io::Result<Self> {
+        stream.socket().set_read_timeout(Some(patience.ping))?;
         let silence = Silence::new(patience);
         let (outbox, head) = (Some(outbox), Vec::new());
-        Ok(Self { socket, outbox, silence, pings_always: false, deadline: None, head })
+        Ok(Self { stream, outbox, silence, pings_always: false, deadline: None, head })
     }
 
     /// A client's, before its handshake.
-    pub(crate) fn connecting(
-        socket: Arc<TcpStream>,
-        patience: Patience,
-        handshake: Duration,
-    ) -> Self {
+    pub(crate) fn connecting(stream: Stream, patience: Patience, deadline: Instant) -> Self {
         let silence = Silence::new(patience);
-        let deadline = Some(Instant::now() + handshake);
-        Self { socket, outbox: None, silence, pings_always: true, deadline, head: Vec::new() }
+        let deadline = Some(deadline);
+        Self { stream, outbox: None, silence, pings_always: true, deadline, head: Vec::new() }
     }
 
     /// During the handshake: all of it has one deadline, however slowly the answer drips.
@@ -75,7 +65,7 @@ impl Halves {
             // What a read that waits for too long answers, too.
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        self.socket.set_read_timeout(Some(left))
+        self.stream.socket().set_read_timeout(Some(left))
     }
 
     /// During the handshake: waits until the whole head of the answer has come. (The library takes one
@@ -87,7 +77,14 @@ impl Halves {
             self.mind_deadline()?;
             // (The kernel does not take up a read with a timeout again, whatever has interrupted it: a
             // stop and its end, or SIGCHLD for a child of another thread.)
-            match sys::retry(|| self.socket.as_ref().read(&mut piece))? {
+            let read = || {
+                let read = self.stream.read(&mut piece);
+                if self.stream.owes_a_write() {
+                    self.stream.flush()?;
+                }
+                read
+            };
+            match sys::retry(read)? {
                 0 => break,
                 count => self.head.extend_from_slice(&piece[..count]),
             }
@@ -97,7 +94,7 @@ impl Halves {
 
     /// The handshake is over: from now on the writer thread writes.
     pub(crate) fn connected(&mut self, outbox: Outbox) -> io::Result<()> {
-        self.socket.set_read_timeout(Some(self.silence.patience.ping))?;
+        self.stream.socket().set_read_timeout(Some(self.silence.patience.ping))?;
         self.silence = Silence::new(self.silence.patience);
         self.outbox = Some(outbox);
         self.deadline = None;
@@ -126,7 +123,13 @@ impl Read for Halves {
             self.head.drain(..count);
             return Ok(count);
         }
-        let count = self.socket.as_ref().read(buffer)?;
+        let read = self.stream.read(buffer);
+        if self.stream.owes_a_write()
+            && let Some(outbox) = &self.outbox
+        {
+            outbox.raw(Vec::new());
+        }
+        let count = read?;
         if count > 0 {
             self.silence.heard();
             if let Some(outbox) = &self.outbox {
@@ -147,7 +150,7 @@ impl Write for Halves {
                 outbox.raw(bytes.to_vec());
                 Ok(bytes.len())
             }
-            None => self.socket.as_ref().write(bytes),
+            None => self.stream.write(bytes),
         }
     }
 

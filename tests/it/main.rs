@@ -25,6 +25,7 @@ mod bridge;
 mod client;
 mod completions;
 mod conformance;
+mod deploy;
 mod descendants;
 mod endings;
 mod epochs;
@@ -47,4 +48,6 @@ mod ssh;
 mod stdio;
 mod support;
 mod tidy;
+#[cfg(feature = "tls")]
+mod tls;
 mod wire;

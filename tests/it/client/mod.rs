@@ -57,7 +57,7 @@ fn impatient() -> ClientOptions {
 
 /// The output of a process, and how it ended.
 #[track_caller]
-fn finish(process: &mut Process) -> Result<(Vec<u8>, ProcessExit), Error> {
+pub(crate) fn finish(process: &mut Process) -> Result<(Vec<u8>, ProcessExit), Error> {
     let mut output = Vec::new();
     loop {
         match process.next(Some(Instant::now() + DEADLINE))?.expect("an event in time") {
@@ -68,7 +68,7 @@ fn finish(process: &mut Process) -> Result<(Vec<u8>, ProcessExit), Error> {
 }
 
 #[track_caller]
-fn within<T>(limit: Duration, what: impl FnOnce() -> T) -> T {
+pub(crate) fn within<T>(limit: Duration, what: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let done = what();
     assert!(start.elapsed() < limit, "took {:?}", start.elapsed());
