@@ -31,7 +31,6 @@ use crate::sys::{self, errno};
 use listener::{Listener, SocketFile};
 use spec::{From, Spec, To};
 
-pub(super) use spec::STDIO;
 
 /// News for the main thread: signals, and one last word of a thread.
 const NEWS: usize = 8;
