@@ -13,6 +13,8 @@ package() {
         chattr) echo e2fsprogs ;;
         systemd-socket-activate) echo systemd ;;
         node) echo nodejs ;;
+        nm) echo binutils ;;
+        qemu-aarch64-static) echo qemu-user-static ;;
         ssh | ssh-keygen) echo openssh-client ;;
         sshd) echo openssh-server ;;
         *) echo "$1" ;;

@@ -20,6 +20,8 @@ mod fs;
 mod hosts;
 mod life;
 #[cfg(feature = "host")]
+mod man;
+#[cfg(feature = "host")]
 mod ping;
 mod place;
 mod run;
@@ -71,6 +73,7 @@ commands! {
     Connect: connect,
     Ping: ping,
     Completions: completions,
+    Man: man,
     Fs: fs,
     Cp: cp,
     Hosts: hosts,

@@ -80,7 +80,11 @@ pub(crate) enum Meaning {
 /// There can be no more processes.
 #[cfg(target_os = "linux")]
 pub(crate) fn fork(notify: Notify) -> io::Result<Side> {
-    kernel::adopt_orphans()?;
+    // An emulator may know no such thing (qemu's user mode does not): what loses its parents is found
+    // by its mark alone then, and reaped by init.
+    if let Err(error) = kernel::adopt_orphans() {
+        crate::cli::say_error(&format!("the server's guardian cannot adopt orphans: {error}"));
+    }
     let own = kernel::pid();
     // A shell may have started something and then become this program: `logger & exec ta …`, or
     // `exec ta … 2> >(logger)`. That, and what it orphans, is no concern of the server's.
