@@ -5,7 +5,7 @@ STATIC := x86_64-unknown-linux-musl
 TARGETS := $(STATIC) aarch64-unknown-linux-musl
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all run test lint static dist reproducible sizes bench install clean fuzz test-tools
+.PHONY: all run test lint static dist bench install clean fuzz test-tools
 
 all:
 	$(CARGO) build --release --locked
@@ -27,18 +27,9 @@ static:
 	for target in $(TARGETS); do for kind in whole server; do \
 	    CARGO=$(CARGO) sh tests/static.sh $$kind $$target || exit 1; done; done
 
-# All that a release consists of, in dist/.
+# All that a release consists of, in dist/. (tests/reproducible.sh builds it twice and compares.)
 dist:
 	CARGO=$(CARGO) sh tests/dist.sh
-
-# Two builds of each static binary in two places come to the same bytes.
-reproducible:
-	CARGO=$(CARGO) sh tests/reproducible.sh $(TARGETS)
-
-# The sizes by crate that a binary which has grown is compared with.
-sizes:
-	for kind in whole server; do \
-	    CARGO=$(CARGO) sh tests/sizes.sh $$kind >tests/sizes/$$kind.txt || exit 1; done
 
 # Speed and memory of the static binary, each beside its bare floor in the same run, with the
 # bounds it holds itself to. `make bench ARGS=--quick`, or `ARGS="spawn output"` for some rows;
@@ -49,7 +40,7 @@ bench:
 # Longer than the seeded requests of `make test`: coverage-guided, for SECONDS.
 SECONDS ?= 600
 fuzz:
-	CARGO=$(CARGO) SECONDS=$(SECONDS) sh tests/fuzz.sh
+	CARGO=$(CARGO) sh tests/fuzz.sh $(SECONDS)
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin

@@ -24,5 +24,6 @@ mv dist/share/man/man1/ta.1 dist/ta.1
 rm -r dist/share
 sh tests/licences.sh >dist/LICENCES
 cp LICENSE dist/
-(cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | sed 's,^\./,,' | xargs sha256sum >SHA256SUMS)
+(cd dist && find ./* -type f | LC_ALL=C sort | sed 's,^\./,,' | xargs sha256sum) >"$built/SHA256SUMS"
+mv "$built/SHA256SUMS" dist/SHA256SUMS
 ls -l dist

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fuzzes each target, coverage-guided, for SECONDS. (The variable lets a stable compiler take the flags
+# Fuzzes each target, coverage-guided, for so many seconds. (The variable lets a stable compiler take the flags
 # that a fuzzing build needs.)
 set -eu
 cd "$(dirname "$0")/.."
@@ -9,5 +9,5 @@ for target in session head; do
     mkdir -p "tests/fuzz/corpus/$target"
     RUSTC_BOOTSTRAP=1 "$cargo" fuzz run --fuzz-dir tests/fuzz "$target" \
         "tests/fuzz/corpus/$target" "tests/fuzz/seeds/$target" -- \
-        "-max_total_time=${SECONDS:-600}" -timeout=15
+        "-max_total_time=${1:-600}" -timeout=15
 done

@@ -21,10 +21,18 @@ if [ ! -d "$source/library" ]; then
 fi
 set -- --locked --target "$target" --bin ta
 more=
+case $target in aarch64-*)
+    # Rust links a static file of this architecture for one fixed address. It is made one that can lie
+    # anywhere by the start code for that, which comes with the target too.
+    crt=$sysroot/lib/rustlib/$target/lib/self-contained
+    more=", \"-Clink-self-contained=no\", \"-Lnative=$crt\", \"-Clink-arg=$crt/rcrt1.o\""
+    more="$more, \"-Clink-args=-pie --no-dynamic-linker -ztext\""
+    ;;
+esac
 if [ "$kind" = server ]; then
     set -- "$@" --profile server --no-default-features
     directory=server
-    case $target in x86_64*) more=', "-Cllvm-args=-no-x86-call-frame-opt"' ;; esac
+    case $target in x86_64*) more="$more, \"-Cllvm-args=-no-x86-call-frame-opt\"" ;; esac
 else
     set -- "$@" --release
     directory=release

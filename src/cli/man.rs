@@ -42,7 +42,10 @@ fn page(ta: &CommandInfoWithArgs) -> String {
     }
     page.push_str(".SH ENVIRONMENT\n");
     for (name, meaning) in [
-        (super::place::URL, "The server that the commands go to, where --exec and --via are not given."),
+        (
+            super::place::URL,
+            "The server that the commands go to, where --exec and --via are not given.",
+        ),
         (super::token::VARIABLE, "The token: a server asks for it, and a command shows it."),
     ] {
         item(&mut page, name, meaning);

@@ -31,7 +31,6 @@ use crate::sys::{self, errno};
 use listener::{Listener, SocketFile};
 use spec::{From, Spec, To};
 
-
 /// News for the main thread: signals, and one last word of a thread.
 const NEWS: usize = 8;
 /// How long to wait where no more can be accepted for now.

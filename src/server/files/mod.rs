@@ -207,13 +207,7 @@ impl Files {
         self.submit(kind, paths, responder, Box::new(answer));
     }
 
-    fn submit(
-        &self,
-        kind: Kind,
-        paths: Vec<PathBuf>,
-        responder: Responder,
-        run: Run,
-    ) {
+    fn submit(&self, kind: Kind, paths: Vec<PathBuf>, responder: Responder, run: Run) {
         match self.queue.admit(0) {
             Ok(()) => self.enqueue(kind, paths, 0, responder, run),
             Err(error) => responder.send::<()>(&Err(error)),
