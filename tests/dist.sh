@@ -24,6 +24,9 @@ mv dist/share/man/man1/ta.1 dist/ta.1
 rm -r dist/share
 sh tests/licences.sh >dist/LICENCES
 cp LICENSE dist/
+# What Rust says of its standard library and what that is made of.
+library=$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html
+[ ! -f "$library" ] || cp "$library" dist/LICENCES-rust-library.html
 (cd dist && find ./* -type f | LC_ALL=C sort | sed 's,^\./,,' | xargs sha256sum) >"$built/SHA256SUMS"
 mv "$built/SHA256SUMS" dist/SHA256SUMS
 ls -l dist
