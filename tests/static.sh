@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds one static binary: `sh tests/static.sh whole|server TARGET`. The result is
+# Builds one static binary: `sh tests/static.sh whole|server TARGET [OPTION OF RUSTC…]`. The result is
 # TARGET_DIR/TARGET/release/ta, or TARGET_DIR/TARGET/server/ta.
 #
 # The standard library is built with it, from the sources that come with the toolchain: the one that
@@ -9,6 +9,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 kind=$1 target=$2
+shift 2
 cargo=${CARGO:-cargo}
 sh tests/target.sh "$target"
 sysroot=$(rustc --print sysroot)
@@ -19,7 +20,6 @@ if [ ! -d "$source/library" ]; then
         echo "with (rustup component add rust-src): the binary is larger than it could be" >&2
     }
 fi
-set -- --locked --target "$target" --bin ta
 more=
 case $target in aarch64-*)
     # Rust links a static file of this architecture for one fixed address. It is made one that can lie
@@ -30,21 +30,22 @@ case $target in aarch64-*)
     ;;
 esac
 if [ "$kind" = server ]; then
-    set -- "$@" --profile server --no-default-features
+    set -- --profile server --no-default-features -- "$@"
     directory=server
     case $target in x86_64*) more="$more, \"-Cllvm-args=-no-x86-call-frame-opt\"" ;; esac
 else
-    set -- "$@" --release
+    set -- --release -- "$@"
     directory=release
 fi
 if [ -d "$source/library" ]; then
     # (The variable lets a stable compiler take the options that this needs.)
     export RUSTC_BOOTSTRAP=1
-    set -- "$@" -Zbuild-std=std,panic_unwind -Zbuild-std-features=
+    set -- -Zbuild-std=std,panic_unwind -Zbuild-std-features= "$@"
 fi
 remap() { printf '"--remap-path-prefix=%s=%s"' "$1" "$2"; }
 flags="$(remap "$PWD" /ta), $(remap "${CARGO_HOME:-$HOME/.cargo}/registry/src" /crates), $(remap "$source" /rust)$more"
-"$cargo" build "$@" --config "target.$target.rustflags = [$flags]"
+"$cargo" rustc --locked --target "$target" --bin ta \
+    --config "target.$target.rustflags = [$flags]" "$@"
 
 binary=${CARGO_TARGET_DIR:-target}/$target/$directory/ta
 # What this machine can run has to start: an older musl cannot read packed relocations.
