@@ -138,10 +138,14 @@ pub(crate) fn params<'de, P: Deserialize<'de>>(raw: Option<&'de RawValue>) -> Re
 
 /// Why params cannot be read, and which member of them it is.
 fn wrong_params(text: &str, error: &serde_json::Error) -> Error {
-    let path = whereabouts::path(text, whereabouts::offset(text, error.line(), error.column()));
     let message = error.to_string();
     let reason = message.split(" at line ").next().unwrap_or_default();
     let missing = reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+    // A value that was read and then refused is told where the parser went on to: for the last
+    // member behind the end of all, where else only a missing one is told.
+    let last = if missing.is_some() { text.len() } else { text.len().saturating_sub(1) };
+    let at = whereabouts::offset(text, error.line(), error.column()).min(last);
+    let path = whereabouts::path(text, at);
     Error::params(match (path.as_str(), missing) {
         ("", Some(member)) => format!("{member}: missing"),
         ("", None) => for_people(reason),
@@ -333,6 +337,14 @@ mod tests {
         };
         assert_eq!(read("{\"processId\":\"p\"}"), "command: missing");
         assert!(read("{\"processId\":1,\"command\":\"x\"}").starts_with("processId: "));
+        let long = "x".repeat(129);
+        for refused in [
+            format!("{{\"command\":\"x\",\"processId\":\"{long}\"}}"),
+            format!("{{\"command\":\"x\",\n \"processId\":\"{long}\"\n}}"),
+            format!("{{\"processId\":\"{long}\" , \"command\":\"x\"}}"),
+        ] {
+            assert!(read(&refused).starts_with("processId: "), "{}", read(&refused));
+        }
         let timeout = "{\"processId\":\"p\",\"command\":\"x\",\"timeoutMs\":0}";
         assert!(read(timeout).starts_with("timeoutMs: "), "{}", read(timeout));
         let env = "{\"processId\":\"p\",\"command\":\"x\",\"env\":{\"A=B\":\"\"}}";
