@@ -2,9 +2,10 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 STATIC := x86_64-unknown-linux-musl
+TARGETS := $(STATIC) aarch64-unknown-linux-musl
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all run test lint static bench install clean fuzz test-tools lint-tools
+.PHONY: all run test lint static dist bench install clean fuzz test-tools
 
 all:
 	$(CARGO) build --release --locked
@@ -14,52 +15,44 @@ run: all
 	@sh tests/demo.sh $(TARGET)/release/ta
 
 test: test-tools
-	@sh tests/target.sh $(STATIC)
-	$(CARGO) test --locked --doc
-	$(CARGO) test --locked --lib --test it -- --test-threads=6
+	CARGO=$(CARGO) sh tests/suites.sh
 
-lint: lint-tools
-	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- -D warnings
-	shellcheck tests/*.sh .ci/run
+lint:
+	@sh tests/tools.sh shellcheck
+	CARGO=$(CARGO) sh tests/lint.sh
 
-# One file that runs on any Linux of that architecture, with no libc and no shell.
+# Files that run on any Linux of their architecture, with no libc and no shell: release/ta is all of
+# it, server/ta the server alone.
 static:
-	@sh tests/target.sh $(STATIC)
-	$(CARGO) build --release --locked --target $(STATIC)
+	for target in $(TARGETS); do for kind in whole server; do \
+	    CARGO=$(CARGO) sh tests/static.sh $$kind $$target || exit 1; done; done
+
+# All that a release consists of, in dist/. (tests/reproducible.sh builds it twice and compares.)
+dist:
+	CARGO=$(CARGO) sh tests/dist.sh
 
 # Speed and memory of the static binary, each beside its bare floor in the same run, with the
 # bounds it holds itself to. `make bench ARGS=--quick`, or `ARGS="spawn output"` for some rows;
 # `ARGS=before BEFORE=REVISION` takes turns with an earlier revision.
-bench: static
-	@[ -z "$(BEFORE)" ] || CARGO=$(CARGO) sh tests/before.sh $(BEFORE) $(STATIC)
-	TA_BIN=$(CURDIR)/target/$(STATIC)/release/ta $(if $(BEFORE),TA_BEFORE=$(CURDIR)/target/before/ta) \
-	    $(CARGO) bench --locked --bench bench -- $(ARGS)
+bench:
+	CARGO=$(CARGO) BEFORE=$(BEFORE) sh tests/bench.sh $(STATIC) $(ARGS)
 
-# Longer than the seeded requests of `make test`: coverage-guided, for SECONDS. (The variable lets
-# a stable compiler take the flags that a fuzzing build needs.)
+# Longer than the seeded requests of `make test`: coverage-guided, for SECONDS.
 SECONDS ?= 600
 fuzz:
-	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
-	for target in session head; do mkdir -p tests/fuzz/corpus/$$target; \
-	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --fuzz-dir tests/fuzz $$target \
-	        tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target -- \
-	        -max_total_time=$(SECONDS) -timeout=15 || exit 1; done
+	CARGO=$(CARGO) sh tests/fuzz.sh $(SECONDS)
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(TARGET)/release/ta $(DESTDIR)$(PREFIX)/bin/ta
+	sh tests/install.sh $(TARGET)/release/ta $(DESTDIR)$(PREFIX)/share
 
 clean:
 	$(CARGO) clean
 
 test-tools:
 	@sh tests/tools.sh python3 ip ps stty unshare script prlimit nsenter chroot chattr strace setsid \
-	    setpriv systemd-socket-activate bash zsh fish git ssh sshd node npm \
-	    openssl nginx caddy stunnel4 \
-	    s6-supervise runsv supervisord systemd-analyze docker-compose pip3
+	    setpriv systemd-socket-activate bash zsh fish git ssh sshd node npm nm gzip qemu-aarch64-static \
+	    clang openssl nginx caddy stunnel4 s6-supervise runsv supervisord systemd-analyze docker-compose pip3
 	@sh tests/real.sh $(TARGET)/real
 	@sh tests/validators.sh $(TARGET)/validators
-
-lint-tools:
-	@sh tests/tools.sh shellcheck

@@ -18,6 +18,11 @@
 
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(doctest, doc = include_str!("../docs/guide.md"))]
+// Gated are whole modules; what only they call is dropped by the linker.
+#![cfg_attr(
+    not(feature = "host"),
+    allow(dead_code, unused_imports, reason = "the server-only build has fewer callers")
+)]
 
 mod buffers;
 pub mod cli;
@@ -38,6 +43,7 @@ mod process;
 pub mod protocol;
 mod registry;
 mod server;
+#[cfg(feature = "host")]
 pub mod ssh;
 mod supervision;
 mod sync;

@@ -18,6 +18,8 @@ package() {
         runsv) echo runit ;;
         supervisord) echo supervisor ;;
         pip3) echo python3-pip ;;
+        nm) echo binutils ;;
+        qemu-aarch64-static) echo qemu-user-static ;;
         ssh | ssh-keygen) echo openssh-client ;;
         sshd) echo openssh-server ;;
         *) echo "$1" ;;

@@ -8,10 +8,13 @@ use std::process::ExitCode;
 
 use argh::TopLevelCommand;
 
-use super::{forward, run};
+use super::run;
 
 /// Exit code for a command line or configuration that is wrong.
 pub(super) const USAGE: u8 = 2;
+
+/// How `ta forward` calls stdin and stdout inside; a user writes `-`, which no parser lets through.
+pub(super) const STDIO: &str = "stdio";
 
 /// Parses the command line; `Err` is the exit code where there is nothing to run.
 pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<T, ExitCode> {
@@ -77,7 +80,7 @@ pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<
 /// The parser would take `-:HOST:PORT` for an option.
 fn name_stdio(word: &mut String) {
     if word.starts_with("-:") {
-        word.replace_range(..1, forward::STDIO);
+        word.replace_range(..1, STDIO);
     }
 }
 

@@ -1,18 +1,28 @@
 //! The command line: one file per subcommand.
 
 mod arguments;
+#[cfg(feature = "host")]
 mod completions;
+#[cfg(feature = "host")]
 mod connect;
+#[cfg(feature = "host")]
 mod cp;
 mod duration;
 mod end;
 mod exec_server;
+#[cfg(feature = "host")]
 mod files;
+#[cfg(feature = "host")]
 mod forward;
+#[cfg(feature = "host")]
 mod fs;
 mod healthcheck;
+#[cfg(feature = "host")]
 mod hosts;
 mod life;
+#[cfg(feature = "host")]
+mod man;
+#[cfg(feature = "host")]
 mod ping;
 mod place;
 mod run;
@@ -37,19 +47,45 @@ struct Ta {
     command: Command,
 }
 
-#[derive(FromArgs, ArgsInfo)]
-#[argh(subcommand)]
-enum Command {
-    ExecServer(exec_server::ExecServer),
-    Run(run::Run),
-    Forward(forward::Forward),
-    Connect(connect::Connect),
-    Healthcheck(healthcheck::Healthcheck),
-    Ping(ping::Ping),
-    Completions(completions::Completions),
-    Fs(fs::Fs),
-    Cp(cp::Cp),
-    Hosts(hosts::Hosts),
+/// The commands: each is a parser in a module of its own, and can be run.
+macro_rules! commands {
+    ($($command:ident: $module:ident,)*) => {
+        #[derive(FromArgs, ArgsInfo)]
+        #[argh(subcommand)]
+        enum Command {
+            $($command($module::$command),)*
+        }
+
+        impl Command {
+            fn run(self) -> ExitCode {
+                match self {
+                    $(Self::$command(command) => command.run(),)*
+                }
+            }
+        }
+    };
+}
+
+#[cfg(feature = "host")]
+commands! {
+    ExecServer: exec_server,
+    Run: run,
+    Forward: forward,
+    Connect: connect,
+    Healthcheck: healthcheck,
+    Ping: ping,
+    Completions: completions,
+    Man: man,
+    Fs: fs,
+    Cp: cp,
+    Hosts: hosts,
+}
+
+#[cfg(not(feature = "host"))]
+commands! {
+    ExecServer: exec_server,
+    Run: run,
+    Healthcheck: healthcheck,
 }
 
 /// Runs the program with these arguments, its own name first.
@@ -58,23 +94,6 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     match arguments::parse::<Ta>(arguments) {
         Ok(Ta { command }) => command.run(),
         Err(code) => code,
-    }
-}
-
-impl Command {
-    fn run(self) -> ExitCode {
-        match self {
-            Self::ExecServer(command) => command.run(),
-            Self::Run(command) => command.run(),
-            Self::Forward(command) => command.run(),
-            Self::Connect(command) => command.run(),
-            Self::Healthcheck(command) => command.run(),
-            Self::Ping(command) => command.run(),
-            Self::Completions(command) => command.run(),
-            Self::Fs(command) => command.run(),
-            Self::Cp(command) => command.run(),
-            Self::Hosts(command) => command.run(),
-        }
     }
 }
 

@@ -8,10 +8,10 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::{arguments, say_error, token};
-use crate::client::{ClientOptions, ExecClient, Opened};
+use crate::client::{ClientOptions, ExecClient, Opened, Process};
 use crate::environment::{ExecEnvironment, LocalExecEnvironment, RemoteExecEnvironment};
 use crate::error::{Error, Result};
-use crate::protocol::MAX_EPOCH;
+use crate::protocol::{ExecParams, InitializeResult, MAX_EPOCH, SpawnParams};
 use crate::sys;
 
 /// The variable that the URL comes in.
@@ -208,6 +208,19 @@ impl Place {
         }
     }
 
+    /// What runs commands there.
+    ///
+    /// # Errors
+    /// It cannot be reached, or does not let us in.
+    pub(super) fn runner(self) -> Result<Box<dyn Runner>> {
+        #[cfg(feature = "host")]
+        if self.is_here() {
+            return Ok(Box::new(LocalExecEnvironment::new(None)?));
+        }
+        // The server-only build serves itself: that code is in it anyhow.
+        Ok(Box::new(self.client()?))
+    }
+
     /// The environment.
     ///
     /// # Errors
@@ -248,6 +261,46 @@ impl Place {
                 options.open_stdio(&[&[program.into_os_string()], &words[..]].concat())
             }
         }
+    }
+}
+
+/// As much of an environment as `ta run` needs. (The whole interface would bring all that a host can
+/// do into a build that is to be small.) Dropped, it ends what it has started.
+pub(super) trait Runner: Send {
+    /// What it says of itself.
+    fn about(&self) -> Result<InitializeResult>;
+    /// Runs a command line in the shell.
+    fn exec(&self, params: &ExecParams) -> Result<Process>;
+    /// Starts a program.
+    fn spawn(&self, params: &SpawnParams) -> Result<Process>;
+}
+
+impl Runner for ExecClient {
+    fn about(&self) -> Result<InitializeResult> {
+        self.initialize()
+    }
+
+    fn exec(&self, params: &ExecParams) -> Result<Process> {
+        self.exec(params)
+    }
+
+    fn spawn(&self, params: &SpawnParams) -> Result<Process> {
+        self.spawn(params)
+    }
+}
+
+#[cfg(feature = "host")]
+impl Runner for LocalExecEnvironment {
+    fn about(&self) -> Result<InitializeResult> {
+        ExecEnvironment::about(self)
+    }
+
+    fn exec(&self, params: &ExecParams) -> Result<Process> {
+        ExecEnvironment::exec(self, params)
+    }
+
+    fn spawn(&self, params: &SpawnParams) -> Result<Process> {
+        ExecEnvironment::spawn(self, params)
     }
 }
 

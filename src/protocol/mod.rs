@@ -14,6 +14,7 @@ mod path;
 mod process;
 pub(crate) mod rpc;
 mod session;
+mod whereabouts;
 
 pub use bytes::Base64;
 pub(crate) use bytes::decode_onto;

@@ -7,6 +7,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use super::whereabouts;
 use crate::error::{Epochs, Error, ErrorKind, StartStep};
 
 /// One message as it came.
@@ -132,20 +133,24 @@ pub(crate) fn params<'de, P: Deserialize<'de>>(raw: Option<&'de RawValue>) -> Re
     if !text.starts_with('{') {
         return Err(Error::params("params must be an object"));
     }
-    let mut reader = serde_json::Deserializer::from_str(text);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let path = error.path().to_string();
-        let error = error.into_inner();
-        let message = error.to_string();
-        let reason = message.split(" at line ").next().unwrap_or_default();
-        let missing =
-            reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
-        Error::params(match (path.as_str(), missing) {
-            (".", Some(member)) => format!("{member}: missing"),
-            (".", None) => for_people(reason),
-            (path, Some(member)) => format!("{path}.{member}: missing"),
-            (path, None) => format!("{path}: {}", for_people(reason)),
-        })
+    serde_json::from_str(text).map_err(|error| wrong_params(text, &error))
+}
+
+/// Why params cannot be read, and which member of them it is.
+fn wrong_params(text: &str, error: &serde_json::Error) -> Error {
+    let message = error.to_string();
+    let reason = message.split(" at line ").next().unwrap_or_default();
+    let missing = reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+    // A value that was read and then refused is told where the parser went on to: for the last
+    // member behind the end of all, where else only a missing one is told.
+    let last = if missing.is_some() { text.len() } else { text.len().saturating_sub(1) };
+    let at = whereabouts::offset(text, error.line(), error.column()).min(last);
+    let path = whereabouts::path(text, at);
+    Error::params(match (path.as_str(), missing) {
+        ("", Some(member)) => format!("{member}: missing"),
+        ("", None) => for_people(reason),
+        (path, Some(member)) => format!("{path}.{member}: missing"),
+        (path, None) => format!("{path}: {}", for_people(reason)),
     })
 }
 
@@ -332,6 +337,14 @@ mod tests {
         };
         assert_eq!(read("{\"processId\":\"p\"}"), "command: missing");
         assert!(read("{\"processId\":1,\"command\":\"x\"}").starts_with("processId: "));
+        let long = "x".repeat(129);
+        for refused in [
+            format!("{{\"command\":\"x\",\"processId\":\"{long}\"}}"),
+            format!("{{\"command\":\"x\",\n \"processId\":\"{long}\"\n}}"),
+            format!("{{\"processId\":\"{long}\" , \"command\":\"x\"}}"),
+        ] {
+            assert!(read(&refused).starts_with("processId: "), "{}", read(&refused));
+        }
         let timeout = "{\"processId\":\"p\",\"command\":\"x\",\"timeoutMs\":0}";
         assert!(read(timeout).starts_with("timeoutMs: "), "{}", read(timeout));
         let env = "{\"processId\":\"p\",\"command\":\"x\",\"env\":{\"A=B\":\"\"}}";

@@ -22,6 +22,7 @@
 )]
 
 mod bridge;
+mod builds;
 mod client;
 mod completions;
 mod conformance;

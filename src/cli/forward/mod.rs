@@ -31,8 +31,6 @@ use crate::sys::{self, errno};
 use listener::{Listener, SocketFile};
 use spec::{From, Spec, To};
 
-pub(super) use spec::STDIO;
-
 /// News for the main thread: signals, and one last word of a thread.
 const NEWS: usize = 8;
 /// How long to wait where no more can be accepted for now.

@@ -4,10 +4,8 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
+use crate::cli::arguments::STDIO;
 use crate::protocol::{ConnectParams, Target, WirePath};
-
-/// How stdin and stdout are called inside; a user writes `-`, which no parser lets through.
-pub(in crate::cli) const STDIO: &str = "stdio";
 
 /// One forward.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,10 +13,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::end::End;
-use super::place::{self, Place, URL, Variables};
+use super::place::{self, Place, Runner, URL, Variables};
 use super::{duration, token};
 use crate::client::Process;
-use crate::environment::ExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{EnvDelta, ExecParams, PtySize, SpawnParams};
 use crate::sys::signal::{self, Signals};
@@ -185,7 +184,7 @@ enum Job {
 
 /// A command that has been started.
 struct Started {
-    environment: Box<dyn ExecEnvironment>,
+    environment: Box<dyn Runner>,
     process: Process,
     /// Whether its time and its stdin are the server's business, as with a command line that is
     /// fed nothing.
@@ -195,7 +194,7 @@ struct Started {
 impl Plan {
     /// Connects and starts the command.
     fn start(self) -> Result<Started> {
-        let environment = self.place.environment()?;
+        let environment = self.place.runner()?;
         let (command, args) = match self.job {
             Job::Line(line) if !self.stdin => {
                 let process = environment.exec(&ExecParams {
@@ -225,7 +224,7 @@ impl Plan {
 }
 
 /// The shell that the server would use itself.
-fn shell(environment: &dyn ExecEnvironment) -> Result<String> {
+fn shell(environment: &dyn Runner) -> Result<String> {
     environment.about()?.shell.ok_or_else(|| {
         Error::new(ErrorKind::NoShell, "that machine has no shell to run a command line")
     })

@@ -11,9 +11,9 @@ use super::terminal::{self, Terminal};
 use super::{GRACE, Plan, Started};
 use crate::cli::end::End;
 use crate::cli::lost_thread;
+use crate::cli::place::Runner;
 use crate::cli::thread::{spawn, watch};
 use crate::client::{Answer, ProcessControl, ProcessExit};
-use crate::environment::ExecEnvironment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::KillResult;
 use crate::sys::signal::{self, Signals};
@@ -126,7 +126,7 @@ enum Ending {
 
 struct Supervisor {
     /// Until the end.
-    environment: Option<Box<dyn ExecEnvironment>>,
+    environment: Option<Box<dyn Runner>>,
     control: ProcessControl,
     terminal: Option<Terminal>,
     news: Receiver<News>,

@@ -62,10 +62,9 @@ impl Files {
     pub(super) fn read_file(&self, params: &ReadFileParams, responder: Responder) {
         let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
         let part = Part { offset: params.offset.unwrap_or(0), length: params.length };
-        let answers = self.answers.clone();
-        self.submit(Kind::Read, vec![path.clone()], responder, move |turn, responder| {
-            answers.read(turn, &path, part, responder);
-        });
+        let (answers, paths) = (self.answers.clone(), vec![path.clone()]);
+        let read = move |turn: &Turn, responder| answers.read(turn, &path, part, responder);
+        self.submit(Kind::Read, paths, responder, Box::new(read));
     }
 
     pub(super) fn write_file(&self, mut params: WriteFileParams, responder: Responder) {
@@ -79,13 +78,14 @@ impl Files {
         if let Err(error) = self.queue.admit(content.len()) {
             return responder.send::<()>(&Err(error));
         }
-        let bytes = content.len();
-        self.enqueue(Kind::Change, vec![path.clone()], bytes, responder, move |_, responder| {
+        let (bytes, paths) = (content.len(), vec![path.clone()]);
+        let write = move |_: &Turn, responder: Responder| {
             let written = fs::write(&path, &content, &terms);
             // Whoever has the answer may send as much again.
             buffers::give(content);
             responder.send(&written);
-        });
+        };
+        self.enqueue(Kind::Change, paths, bytes, responder, Box::new(write));
     }
 
     pub(super) fn stat(&self, params: &StatParams, responder: Responder) {
@@ -96,42 +96,41 @@ impl Files {
 
     pub(super) fn readdir(&self, params: &PathParams, responder: Responder) {
         let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
-        let answers = self.answers.clone();
-        self.submit(Kind::Read, vec![path.clone()], responder, move |turn, responder| {
-            answers.list(turn, &path, responder);
-        });
+        let (answers, paths) = (self.answers.clone(), vec![path.clone()]);
+        let list = move |turn: &Turn, responder| answers.list(turn, &path, responder);
+        self.submit(Kind::Read, paths, responder, Box::new(list));
     }
 
     pub(super) fn mkdir(&self, params: &MkdirParams, responder: Responder) {
         let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
         let recursive = params.recursive.unwrap_or(true);
         let mode = params.mode.map(Mode::bits);
-        self.change(vec![path.clone()], responder, move || fs::make(&path, recursive, mode));
+        let paths = vec![path.clone()];
+        self.change(paths, responder, Box::new(move || fs::make(&path, recursive, mode)));
     }
 
     pub(super) fn remove(&self, params: &RemoveParams, responder: Responder) {
         let Some(([path], responder)) = self.paths([&params.path], responder) else { return };
         let recursive = params.recursive.unwrap_or(false);
         let force = params.force.unwrap_or(false);
-        let environment = Arc::clone(&self.environment);
-        self.change(vec![path.clone()], responder, move || {
-            fs::remove(&path, recursive, force, environment.cwd())
-        });
+        let (environment, paths) = (Arc::clone(&self.environment), vec![path.clone()]);
+        let remove = move || fs::remove(&path, recursive, force, environment.cwd());
+        self.change(paths, responder, Box::new(remove));
     }
 
     pub(super) fn rename(&self, params: &RenameParams, responder: Responder) {
         let paths = self.paths([&params.from, &params.to], responder);
         let Some(([from, to], responder)) = paths else { return };
-        self.change(vec![from.clone(), to.clone()], responder, move || fs::rename(&from, &to));
+        let paths = vec![from.clone(), to.clone()];
+        self.change(paths, responder, Box::new(move || fs::rename(&from, &to)));
     }
 
     pub(super) fn copy(&self, params: &CopyParams, responder: Responder) {
         let paths = self.paths([&params.from, &params.to], responder);
         let Some(([from, to], responder)) = paths else { return };
         let recursive = params.recursive.unwrap_or(false);
-        self.change(vec![from.clone(), to.clone()], responder, move || {
-            fs::copy(&from, &to, recursive)
-        });
+        let paths = vec![from.clone(), to.clone()];
+        self.change(paths, responder, Box::new(move || fs::copy(&from, &to, recursive)));
     }
 
     pub(super) fn realpath(&self, params: &PathParams, responder: Responder) {
@@ -192,7 +191,7 @@ impl Files {
         &self,
         paths: Vec<PathBuf>,
         responder: Responder,
-        work: impl FnOnce() -> Result<()> + Send + 'static,
+        work: Box<dyn FnOnce() -> Result<()> + Send>,
     ) {
         self.answer(Kind::Change, paths, responder, move || work().map(|()| Empty {}));
     }
@@ -204,16 +203,11 @@ impl Files {
         responder: Responder,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) {
-        self.submit(kind, paths, responder, move |_, responder| responder.send(&work()));
+        let answer = move |_: &Turn, responder: Responder| responder.send(&work());
+        self.submit(kind, paths, responder, Box::new(answer));
     }
 
-    fn submit(
-        &self,
-        kind: Kind,
-        paths: Vec<PathBuf>,
-        responder: Responder,
-        run: impl FnOnce(&Turn, Responder) + Send + 'static,
-    ) {
+    fn submit(&self, kind: Kind, paths: Vec<PathBuf>, responder: Responder, run: Run) {
         match self.queue.admit(0) {
             Ok(()) => self.enqueue(kind, paths, 0, responder, run),
             Err(error) => responder.send::<()>(&Err(error)),
@@ -226,7 +220,7 @@ impl Files {
         paths: Vec<PathBuf>,
         bytes: usize,
         responder: Responder,
-        run: impl FnOnce(&Turn, Responder) + Send + 'static,
+        run: Run,
     ) {
         let gate = (kind == Kind::Change).then(|| Arc::clone(self.fence.gate()));
         let run = Box::new(move |turn: Result<&Turn>| match turn {
@@ -241,6 +235,9 @@ impl Files {
         self.queue.submit(Job { kind, paths, bytes, run });
     }
 }
+
+/// How a request is carried out, and answered, when its turn has come.
+type Run = Box<dyn FnOnce(&Turn, Responder) + Send>;
 
 impl Answers {
     fn read(&self, turn: &Turn, path: &Path, part: Part, responder: Responder) {

@@ -4,6 +4,7 @@ mod command;
 mod cp;
 mod crowd;
 mod files;
+mod footprint;
 mod forward;
 mod idle;
 mod latency;
@@ -30,6 +31,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("output", output::output),
     ("start", start::start),
     ("idle", idle::idle),
+    ("footprint", footprint::footprint),
     ("crowd", crowd::crowd),
     ("files", files::files),
     ("sync", files::sync),

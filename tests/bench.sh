@@ -1,0 +1,15 @@
+#!/bin/sh
+# Measures the static binaries: `sh tests/bench.sh TARGET [ROW…] [--quick]`. Where BEFORE names an
+# earlier revision, rows that take turns with another binary do so with that.
+set -eu
+cd "$(dirname "$0")/.."
+target=$1
+shift
+cargo=${CARGO:-cargo}
+sh tests/static.sh whole "$target"
+sh tests/static.sh server "$target"
+if [ -n "${BEFORE:-}" ]; then
+    sh tests/before.sh "$BEFORE" "$target"
+    export TA_BEFORE="$PWD/target/before/ta"
+fi
+exec "$cargo" bench --locked --bench bench -- "$@"

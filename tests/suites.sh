@@ -1,0 +1,25 @@
+#!/bin/sh
+# The tests: against the debug build, the static binary that people run, the server-only one, and one
+# of another architecture.
+set -eu
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+built=$(mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TARGET_DIR:-target}" && pwd)
+static=x86_64-unknown-linux-musl
+foreign=aarch64-unknown-linux-musl
+
+sh tests/static.sh whole "$static"
+sh tests/static.sh server "$static"
+sh tests/static.sh server "$foreign"
+"$cargo" test --locked --doc
+"$cargo" test --locked --lib --test it -- --test-threads=6
+TA_BIN=$built/$static/release/ta "$cargo" test --locked --test it -- --test-threads=6
+# What is about the server, and about `ta run`. (The others are about commands that it has not.)
+TA_BIN=$built/$static/server/ta "$cargo" test --locked --test it -- --test-threads=6 \
+    descendants:: endings:: epochs:: fs:: guardian:: hostile:: http:: net:: process:: run:: stdio:: wire::
+if command -v qemu-aarch64-static >/dev/null 2>&1; then
+    sh tests/foreign.sh "$built/$static/release/ta" qemu-aarch64-static "$built/$foreign/server/ta"
+else
+    echo "SKIPPED the server of $foreign: qemu-aarch64-static is not installed"
+    [ "${CI:-}" != true ] || exit 1
+fi
