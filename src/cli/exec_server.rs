@@ -11,6 +11,7 @@ use std::time::Duration;
 use argh::{ArgsInfo, FromArgs};
 
 use super::arguments::{USAGE, say, say_error};
+use super::far_side;
 use super::life::Life;
 use super::token::{self, VARIABLE as TOKEN};
 use crate::descendants;
@@ -99,6 +100,12 @@ pub(super) struct ExecServer {
     /// print the URL on stdout too
     #[argh(switch)]
     print_url: bool,
+    /// take on the environment that this file holds
+    #[argh(option, hidden_help)]
+    environment: Option<PathBuf>,
+    /// print this on stdout, on a line of its own, before anything else
+    #[argh(option, hidden_help)]
+    announce: Option<String>,
 }
 
 fn port(text: &str) -> Result<u16, String> {
@@ -110,6 +117,10 @@ impl ExecServer {
     pub(super) fn run(self) -> ExitCode {
         // Before any thread is there: all of this is the whole process's.
         let token = sys::secret::take(TOKEN);
+        if let Some(Err(error)) = self.environment.as_deref().map(far_side::take_on) {
+            say_error(error.message());
+            return ExitCode::from(USAGE);
+        }
         let mut supervision = Supervision::take();
         let signals = Signals::block(&[
             signal::TERM,
@@ -175,6 +186,10 @@ impl ExecServer {
         let usual = if self.stdio { Level::Warn } else { Level::Info };
         log::start(self.log_level.unwrap_or(usual), self.log_format);
         let served = if self.stdio {
+            // Its peer does not know where noise ends and the protocol begins.
+            if let Some(text) = &self.announce {
+                say(&format!("\n{text}\n"));
+            }
             serve_standard(config, environment, &life)
         } else {
             self.listen(sockets, config, environment, &life)

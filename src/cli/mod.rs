@@ -7,6 +7,7 @@ mod cp;
 mod duration;
 mod end;
 mod exec_server;
+mod far_side;
 mod files;
 mod forward;
 mod fs;
@@ -53,6 +54,9 @@ enum Command {
 /// Runs the program with these arguments, its own name first.
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
+    if let Some(code) = far_side::run(&arguments) {
+        return code;
+    }
     match arguments::parse::<Ta>(arguments) {
         Ok(Ta { command }) => command.run(),
         Err(code) => code,
