@@ -2,6 +2,7 @@
 # marker that begins each answer), base (the directory), sha (of the server), packed (gzip or plain).
 # The server itself follows on stdin when this has said "ready", up to its end. It is written beside
 # and renamed, so that whoever finds it finds all of it, however many do this at once.
+# shellcheck shell=sh disable=SC2154,SC2317  # the host's lines come before it; main is the end
 
 say() { printf '\n%s %s\n' "$m" "$*"; }
 

@@ -1,6 +1,7 @@
 # Finds the server that was placed on this machine and becomes it. Read by plain /bin/sh from stdin,
 # after a line for each of: m (the marker that begins each answer), id (of the login), skip (of the
 # places below, those that have failed: " 1 3 "). Nothing but a shell is needed to get an answer.
+# shellcheck shell=sh disable=SC2154,SC2317  # the host's lines come before it; main is the end
 
 say() { printf '\n%s %s\n' "$m" "$*"; }
 
@@ -43,9 +44,11 @@ main() {
     set -- "${HOME:+$HOME/.ta}" "${XDG_CACHE_HOME:+$XDG_CACHE_HOME/ta}" "${TMPDIR:+$TMPDIR/ta-$u}" \
         "/var/tmp/ta-$u" "/dev/shm/ta-$u"
     for base; do
-        [ -n "$base" ] && [ -O "$base" ] && [ -x "$base/server/$sha/ta" ] || continue
-        [ "$(digest "$base/server/$sha/ta")" = "$sha" ] && "$base/server/$sha/ta" --version \
-            >/dev/null 2>&1 && become "$base/server/$sha/ta"
+        ta=$base/server/$sha/ta
+        if [ -n "$base" ] && [ -O "$base" ] && [ ! -h "$base" ] && [ -x "$ta" ] &&
+            [ "$(digest "$ta")" = "$sha" ] && "$ta" --version >/dev/null 2>&1; then
+            become "$ta"
+        fi
     done
     n=0
     for base; do
@@ -53,7 +56,8 @@ main() {
         [ -n "$base" ] || continue
         case $skip in *" $n "*) continue ;; esac
         usable "$base" || continue
-        gzip -h >/dev/null 2>&1 && say need $n gzip "$base" || say need $n plain "$base"
+        if gzip -h >/dev/null 2>&1; then packed=gzip; else packed=plain; fi
+        say need "$n" "$packed" "$base"
         exit 0
     done
     say nowhere "$*"

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::arguments::{USAGE, say_error};
 use crate::error::Error;
-use crate::sys::signal;
+use crate::sys::{pty, signal};
 
 /// It could not be done: there is no such file, the disk is full, nobody listens there.
 const REFUSED: u8 = 1;
@@ -46,7 +46,11 @@ impl End {
     pub(super) fn say(&self) -> u8 {
         match self {
             Self::Code(code) => *code,
-            Self::Signal(signal) => signal::die_of(*signal),
+            Self::Signal(signal) => {
+                // Somebody may be asked for a password.
+                pty::stop_asking();
+                signal::die_of(*signal)
+            }
             Self::Usage(error) => {
                 say_error(error.message());
                 USAGE

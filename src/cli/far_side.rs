@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -43,7 +43,14 @@ pub(super) fn run(arguments: &[OsString]) -> Option<ExitCode> {
 
 fn hash(file: &Path) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    io::copy(&mut File::open(file)?, &mut hasher)?;
+    let mut file = File::open(file)?;
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            count => hasher.update(&buffer[..count]),
+        }
+    }
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -15,7 +15,10 @@ mod hosts;
 mod life;
 mod ping;
 mod place;
+mod progress;
+mod prompt;
 mod run;
+mod ssh_clean;
 mod thread;
 mod token;
 
@@ -27,6 +30,7 @@ use argh::{ArgsInfo, FromArgs};
 pub(crate) use arguments::say_error;
 
 use crate::error::{Error, ErrorKind, StartStep};
+use crate::ssh::ask;
 use crate::sys;
 
 /// Commands of coding agents, run where they belong. `ta --version` tells the version.
@@ -49,11 +53,15 @@ enum Command {
     Fs(fs::Fs),
     Cp(cp::Cp),
     Hosts(hosts::Hosts),
+    SshClean(ssh_clean::SshClean),
 }
 
 /// Runs the program with these arguments, its own name first.
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
+    if let Some(code) = ask::run(&arguments) {
+        return code;
+    }
     if let Some(code) = far_side::run(&arguments) {
         return code;
     }
@@ -75,6 +83,7 @@ impl Command {
             Self::Fs(command) => command.run(),
             Self::Cp(command) => command.run(),
             Self::Hosts(command) => command.run(),
+            Self::SshClean(command) => command.run(),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Which environment a command means: `--exec URL`, `--via 'COMMAND ARGS…'`, or this machine.
+//! Which environment a command means: `--exec URL`, `--via 'COMMAND ARGS…'`, `--ssh HOST`, or this
+//! machine.
 //!
 //! The options that say so stand in [`command!`] alone, which all commands are declared by, and in
 //! [`Options`], which it fills.
@@ -7,11 +8,12 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{arguments, token};
+use super::{arguments, prompt, token};
 use crate::client::{ClientOptions, ExecClient, Opened};
 use crate::environment::{ExecEnvironment, LocalExecEnvironment, RemoteExecEnvironment};
 use crate::error::{Error, Result};
 use crate::protocol::MAX_EPOCH;
+use crate::ssh::SshHost;
 use crate::sys;
 
 /// The variable that the URL comes in.
@@ -32,6 +34,16 @@ macro_rules! command {
             /// such as 'docker exec -i NAME /ta exec-server --stdio'
             #[argh(option)]
             via: Option<String>,
+            /// reach a host by ssh, as ~/.ssh/config has it; a server is placed there first
+            #[argh(option)]
+            ssh: Option<String>,
+            /// with --ssh, read this configuration and nothing of the system's, as ssh -F does
+            #[argh(option)]
+            ssh_config: Option<String>,
+            /// with --ssh, look here first for what is placed there: ta-server-TARGET, ta-TARGET
+            /// (else TA_SERVER_DIR)
+            #[argh(option)]
+            server_dir: Option<String>,
             /// be a host of this epoch, which fences those of smaller ones (without one, nobody is
             /// fenced)
             #[argh(option, from_str_fn(crate::cli::place::epoch))]
@@ -49,6 +61,9 @@ macro_rules! command {
                 $crate::cli::place::Options {
                     exec: self.exec.take(),
                     via: self.via.take(),
+                    ssh: self.ssh.take(),
+                    ssh_config: self.ssh_config.take(),
+                    server_dir: self.server_dir.take(),
                     epoch: self.epoch,
                     token_file: self.token_file.take(),
                 }
@@ -62,6 +77,9 @@ pub(super) use command;
 pub(super) struct Options {
     pub(super) exec: Option<String>,
     pub(super) via: Option<String>,
+    pub(super) ssh: Option<String>,
+    pub(super) ssh_config: Option<String>,
+    pub(super) server_dir: Option<String>,
     pub(super) epoch: Option<u64>,
     pub(super) token_file: Option<String>,
 }
@@ -96,6 +114,8 @@ enum Way {
     Server { url: String, token: Option<String> },
     /// A program whose stdin and stdout speak the protocol.
     Via(Vec<String>),
+    /// A host that is reached by ssh.
+    Ssh(SshHost),
     /// This machine.
     Here,
 }
@@ -107,8 +127,7 @@ impl Options {
     /// Two ways are given, or one that is none; the token is given twice, for no server, or cannot be
     /// read.
     pub(super) fn place(self, variables: Variables) -> Result<Place> {
-        let file = self.token_file.as_ref().map(PathBuf::from);
-        self.placed(file, variables)
+        self.placed(PathBuf::from, variables)
     }
 
     /// The same of a command whose arguments may be any bytes.
@@ -116,21 +135,33 @@ impl Options {
     /// # Errors
     /// The same; what is no path is no text.
     pub(super) fn place_of_carried(self, variables: Variables) -> Result<Place> {
-        for (option, value) in [("--exec", &self.exec), ("--via", &self.via)] {
+        let texts = [("--exec", &self.exec), ("--via", &self.via), ("--ssh", &self.ssh)];
+        for (option, value) in texts {
             if value.as_deref().is_some_and(|value| !arguments::is_text(value)) {
                 return Err(Error::params(format!("{option} is not UTF-8")));
             }
         }
-        let file = self.token_file.as_deref().map(arguments::path);
-        self.placed(file, variables)
+        self.placed(|text| arguments::path(&text), variables)
     }
 
-    fn placed(self, token_file: Option<PathBuf>, variables: Variables) -> Result<Place> {
-        let way = match (self.exec, self.via) {
-            (Some(_), Some(_)) => return Err(Error::params("--exec and --via are both given")),
-            (None, Some(via)) => Way::via(&via)?,
-            (Some(url), None) => Way::Server { url, token: None },
-            (None, None) => match variables.url.map(OsString::into_string) {
+    fn placed(self, path: impl Fn(String) -> PathBuf, variables: Variables) -> Result<Place> {
+        let token_file = self.token_file.map(&path);
+        let (config, servers) = (self.ssh_config.map(&path), self.server_dir.map(&path));
+        let way = match (self.exec, self.via, self.ssh) {
+            (Some(_), Some(_), _) => {
+                return Err(Error::params("--exec and --via are both given"));
+            }
+            (Some(_), _, Some(_)) => {
+                return Err(Error::params("--exec and --ssh are both given"));
+            }
+            (_, Some(_), Some(_)) => return Err(Error::params("--via and --ssh are both given")),
+            (None, None, Some(name)) => Way::Ssh(ssh_host(name, config, servers)?),
+            _ if config.is_some() || servers.is_some() => {
+                return Err(Error::params("--ssh-config or --server-dir is given, and no --ssh"));
+            }
+            (None, Some(via), None) => Way::via(&via)?,
+            (Some(url), None, None) => Way::Server { url, token: None },
+            (None, None, None) => match variables.url.map(OsString::into_string) {
                 Some(Ok(url)) => Way::Server { url, token: None },
                 Some(Err(_)) => return Err(Error::params(format!("{URL} is not UTF-8"))),
                 None => Way::Here,
@@ -209,6 +240,7 @@ impl Place {
         match self.way {
             Way::Server { url, token } => options.websocket(&url, token.as_deref()),
             Way::Via(words) => options.stdio(&words),
+            Way::Ssh(host) => options.ssh(host),
             Way::Here => options.in_memory(&LocalExecEnvironment::new(None)?),
         }
     }
@@ -223,6 +255,7 @@ impl Place {
         match self.way {
             Way::Server { url, token } => options.open_websocket(&url, token.as_deref()),
             Way::Via(words) => options.open_stdio(&words),
+            Way::Ssh(host) => options.open_ssh(host),
             Way::Here => {
                 let program = std::env::current_exe();
                 let program =
@@ -242,9 +275,28 @@ impl fmt::Display for Place {
                 f.write_str(url.split(['?', '#']).next().unwrap_or_default())
             }
             Way::Via(words) => f.write_str(&words.join(" ")),
+            Way::Ssh(host) => write!(f, "{host} by ssh"),
             Way::Here => f.write_str("this machine"),
         }
     }
+}
+
+/// A host, and this program as the one whose person is asked and whose server is placed.
+pub(super) fn ssh_host(
+    name: String,
+    config: Option<PathBuf>,
+    servers: Option<PathBuf>,
+) -> Result<SshHost> {
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Error::io(&error, "cannot find ta itself"))?;
+    let mut host = SshHost::new(name)?.program(program);
+    if let Some(config) = config {
+        host = host.config(config);
+    }
+    if let Some(servers) = servers {
+        host = host.server_dir(servers);
+    }
+    Ok(prompt::asking(host))
 }
 
 /// The words of a command line, as a shell reads them that knows quotes and backslashes and nothing

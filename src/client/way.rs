@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::dispatch::{Known, loss};
 use super::link::{CALL_TIMEOUT, Link, Opened};
-use super::{command, memory, websocket};
+use super::{command, memory, ssh, websocket};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc::{self, Message, Outcome};
+use crate::ssh::SshHost;
 use crate::protocol::{InitializeParams, InitializeResult, method};
 use crate::transport::{Event, Patience, message};
 
@@ -23,6 +24,8 @@ pub(super) enum Way {
     },
     /// A program that speaks the protocol on its stdin and stdout, and its arguments.
     Command(Vec<OsString>),
+    /// A host that is reached by ssh.
+    Ssh(SshHost),
     /// This program itself.
     Memory(Arc<Machine>),
 }
@@ -36,6 +39,7 @@ impl Way {
                 websocket::connect(&with_epoch(url, terms.epoch), token.as_deref(), terms)
             }
             Self::Command(words) => introduced(command::connect(words, terms.peer)?, terms),
+            Self::Ssh(host) => introduced(ssh::connect(host, terms.peer)?, terms.renewed()),
             Self::Memory(machine) => introduced(memory::connect(machine)?, terms),
         }
     }
@@ -49,6 +53,7 @@ impl Way {
                 return websocket::open(&with_epoch(url, terms.epoch), token.as_deref(), terms);
             }
             Self::Command(words) => command::open(words, terms.peer)?,
+            Self::Ssh(host) => ssh::open(host, terms.peer)?,
             Self::Memory(_) => return Err(Error::params("nobody speaks it to this program")),
         };
         if terms.epoch.is_some() {
@@ -70,6 +75,11 @@ pub(super) struct Terms {
 }
 
 impl Terms {
+    /// What is left after a login, which has budgets of its own: a person may have been asked.
+    fn renewed(self) -> Self {
+        Self { deadline: self.deadline.max(Instant::now() + CALL_TIMEOUT), ..self }
+    }
+
     /// How long something may take that takes no longer than `most`.
     pub(super) fn left(&self, most: Duration) -> Duration {
         let left = self.deadline.saturating_duration_since(Instant::now());
@@ -87,6 +97,7 @@ impl fmt::Display for Way {
                 let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
                 f.write_str(&words.join(" "))
             }
+            Self::Ssh(host) => write!(f, "{host} by ssh"),
             Self::Memory(_) => f.write_str("this program"),
         }
     }

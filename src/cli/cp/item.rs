@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::progress::Progress;
+use crate::cli::progress::Progress;
 use crate::cli::arguments::escaped;
 use crate::cli::end::End;
 use crate::cli::files::{Parts, Shared, Store, Wanted, wire};

@@ -7,7 +7,7 @@ use std::thread;
 use crossbeam_channel::bounded;
 
 use super::item::Item;
-use super::progress::Progress;
+use crate::cli::progress::Progress;
 use super::tally::Tally;
 use crate::cli::end::End;
 use crate::cli::files::{Store, wire};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::progress::Progress;
+use crate::cli::progress::Progress;
 use crate::cli::arguments::say_error;
 use crate::cli::end::End;
 use crate::cli::files::Temporaries;

@@ -250,7 +250,7 @@ mod tests {
             assert_eq!(run.program, ["ls"], "{switch} takes a value");
         }
         for option in
-            ["--exec", "--via", "--epoch", "--token-file", "--cwd", "--env", "--command", "-c"]
+            ["--exec", "--via", "--ssh", "--ssh-config", "--server-dir", "--epoch", "--token-file", "--cwd", "--env", "--command", "-c"]
         {
             assert!(Run::from_args(&["ta", "run"], &[option]).is_err(), "{option} takes a value");
         }
