@@ -43,7 +43,7 @@ const OPTIONS: &[&str] = &[
     "ServerAliveCountMax=3",
     "LogLevel=ERROR",
 ];
-/// The same that only ssh 8.7 and later know.
+/// The same for a session, that only ssh 8.7 and later know.
 const LATE_OPTIONS: &[&str] = &["SessionType=default", "StdinNull=no", "ForkAfterAuthentication=no"];
 /// What ssh says where it is the sharing of a login that fails.
 const NO_MASTER: &[&str] = &["ControlPath", "ControlSocket", "unix_listener", "muxserver", "mux_"];
@@ -144,7 +144,7 @@ impl Login {
     /// then each session makes its own.
     pub(super) fn make(&self, desk: &Desk, version: u32) -> Result<(Known, bool)> {
         let found = self.configuration();
-        let mut ssh = self.command(version);
+        let mut ssh = self.command(&[]);
         let path = self.socket_path();
         ssh.args(["-M", "-N", "-f", "-o", IDLE]);
         if found.takes_ciphers && version >= 80 && has_aes() {
@@ -211,7 +211,8 @@ impl Login {
     /// A session by a program of its own: over the master, or with its own login where there is none,
     /// or where the host lets no second session in.
     pub(super) fn session(&self, line: &str, desk: &Desk, known: &Known, shared: bool) -> Result<Channel> {
-        let mut ssh = self.command(known.version);
+        let late = if known.version >= 87 { LATE_OPTIONS } else { &[] };
+        let mut ssh = self.command(late);
         ssh.args(["-o", "ControlMaster=no", "-o"]);
         match shared {
             true => ssh.arg(control_path(&self.socket_path())),
@@ -225,7 +226,7 @@ impl Login {
     /// Ends the master, if it stands.
     pub(super) fn end(&self) {
         if self.socket().is_some() {
-            let mut ssh = self.command(0);
+            let mut ssh = self.command(&[]);
             ssh.args(["-O", "exit", "-o"]).arg(control_path(&self.socket_path()));
             ssh.args(["--", &self.host.name]).stdin(Stdio::null());
             let _ = ssh.stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -233,13 +234,12 @@ impl Login {
         let _ = fs::remove_file(self.known_path());
     }
 
-    fn command(&self, version: u32) -> Command {
+    fn command(&self, late: &[&str]) -> Command {
         let mut ssh = Command::new("ssh");
         ssh.arg("-T");
         if let Some(config) = &self.host.config {
             ssh.arg("-F").arg(config);
         }
-        let late = if version >= 87 { LATE_OPTIONS } else { &[] };
         for option in OPTIONS.iter().chain(late) {
             ssh.args(["-o", option]);
         }
