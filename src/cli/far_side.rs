@@ -57,7 +57,12 @@ fn hash(file: &Path) -> io::Result<String> {
 /// Writes this process's environment down for servers that are started later, and cleans up.
 fn keep(file: &Path) -> io::Result<()> {
     let mut text = Vec::new();
-    for (name, value) in std::env::vars_os() {
+    // Debian's bash reads .bashrc for a command, noise and all, where ssh has started it and no other
+    // shell is above it. One is: the login shell.
+    let level = std::env::var("SHLVL").ok().and_then(|level| level.parse().ok()).unwrap_or(0);
+    let level = OsString::from(level.max(1_u32).to_string());
+    let others = std::env::vars_os().filter(|(name, _)| name != "SHLVL");
+    for (name, value) in others.chain([("SHLVL".into(), level)]) {
         text.extend_from_slice(name.as_bytes());
         text.push(b'=');
         text.extend_from_slice(value.as_bytes());

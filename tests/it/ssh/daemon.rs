@@ -2,7 +2,7 @@
 //! so that nothing of this machine is changed and all of it is gone with the test.
 
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -185,9 +185,6 @@ impl Host {
         self.dir.write("config", blocks.concat());
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
-        ([127, 0, 0, 1], self.port).into()
-    }
 
     pub(super) fn home(&self) -> PathBuf {
         self.dir.join("home")
