@@ -196,7 +196,8 @@ impl Drop for Typing {
 
 /// Puts back a terminal on which somebody is being asked, if there is one.
 pub(crate) fn stop_asking() {
-    if let Some((terminal, before)) = lock(&ASKED).take() {
+    let asked = lock(&ASKED).take();
+    if let Some((terminal, before)) = asked {
         let _ = set_attributes(terminal.as_fd(), &before, libc::TCSANOW);
     }
 }
