@@ -123,11 +123,9 @@ pub(super) fn take_on(file: &Path) -> Result<()> {
     if let Some(own) = file.parent() {
         touch(own);
     }
-    let is_of_session = |name: &OsStr| {
-        OF_SESSION.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()))
-    };
-    let session: Vec<_> =
-        std::env::vars_os().filter(|(name, _)| is_of_session(name)).collect();
+    let is_of_session =
+        |name: &OsStr| OF_SESSION.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()));
+    let session: Vec<_> = std::env::vars_os().filter(|(name, _)| is_of_session(name)).collect();
     let kept = text.split(|byte| *byte == 0).filter_map(|line| {
         let at = line.iter().position(|byte| *byte == b'=').filter(|at| *at > 0)?;
         let owned = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());

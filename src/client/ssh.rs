@@ -41,11 +41,8 @@ fn start(host: &SshHost, patience: Patience) -> Result<(LineSource, Outbox, Arc<
     let target = Box::new(File::from(channel.stdin.ok_or_else(closed)?));
     let (outbox, _writer) =
         Outbox::start(target, Framing::Lines, move || waken.wake(), || false).map_err(failed)?;
-    let session = Session {
-        host: host.to_string(),
-        carried: channel.carried,
-        stop: Arc::clone(&stop),
-    };
+    let session =
+        Session { host: host.to_string(), carried: channel.carried, stop: Arc::clone(&stop) };
     let source = LineSource::new(channel.stdout, stop, patience, MAX_MESSAGE).after(read);
     Ok((source, outbox, Arc::new(session)))
 }

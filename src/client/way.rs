@@ -11,8 +11,8 @@ use super::{command, memory, ssh, websocket};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc::{self, Message, Outcome};
-use crate::ssh::SshHost;
 use crate::protocol::{InitializeParams, InitializeResult, method};
+use crate::ssh::SshHost;
 use crate::transport::{Event, Patience, message};
 
 /// How to get to a server, as often as it takes.

@@ -30,7 +30,7 @@ const NAME: &str = "ta-askpass";
 const LONGEST: u64 = 64 * 1024;
 /// How long an askpass program may take to say what it wants.
 const SAYING: Duration = Duration::from_secs(10);
-/// What is older is of a `ta` that was killed.
+/// One that is still being made is no older.
 const LEFT_OVER: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Deserialize, Serialize)]
@@ -51,10 +51,8 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<ExitCode> {
         return None;
     }
     let text = arguments.get(1).map(|text| text.to_string_lossy().into_owned());
-    let asked = Asked {
-        hint: std::env::var("SSH_ASKPASS_PROMPT").ok(),
-        text: text.unwrap_or_default(),
-    };
+    let asked =
+        Asked { hint: std::env::var("SSH_ASKPASS_PROMPT").ok(), text: text.unwrap_or_default() };
     let answer = put(&own.with_file_name("socket"), &asked).ok().flatten();
     Some(match answer {
         Some(answer) => match writeln!(io::stdout(), "{answer}") {
@@ -99,8 +97,12 @@ impl Desk {
         let failed = |error: io::Error| Error::io(&error, "cannot take what ssh asks");
         remove_left_over(private);
         let name = format!("ask-{:08x}", sys::host::random_number() & 0xffff_ffff);
+        let making = private.join(&format!(".{name}"));
+        fs::DirBuilder::new().mode(0o700).create(&making).map_err(failed)?;
+        let bound = UnixListener::bind(making.join("socket"));
         let directory = private.join(&name);
-        fs::DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+        // Only now: one that has its name and no listener is a dead one's.
+        fs::rename(&making, &directory).map_err(failed)?;
         let state = State {
             asking: AtomicUsize::new(0),
             over: Mutex::new(None),
@@ -112,7 +114,7 @@ impl Desk {
         if let Some(ta) = host.ta() {
             symlink(ta, desk.directory.join(NAME)).map_err(failed)?;
         }
-        let listener = UnixListener::bind(desk.directory.join("socket")).map_err(failed)?;
+        let listener = bound.map_err(failed)?;
         let (state, host) = (Arc::clone(&desk.state), host.clone());
         let thread = thread::Builder::new().name("askpass".to_owned());
         thread.spawn(move || state.serve(&listener, &host)).map_err(failed)?;
@@ -151,6 +153,7 @@ impl Drop for Desk {
     }
 }
 
+/// What a `ta` has left that was killed.
 fn remove_left_over(private: &Private) {
     let is_old = |path: &Path| {
         let modified = fs::symlink_metadata(path).and_then(|found| found.modified());
@@ -159,7 +162,12 @@ fn remove_left_over(private: &Private) {
     };
     for entry in fs::read_dir(private.path()).into_iter().flatten().flatten() {
         let path = entry.path();
-        if entry.file_name().as_encoded_bytes().starts_with(b"ask-") && is_old(&path) {
+        let is_dead = match entry.file_name().as_encoded_bytes() {
+            name if name.starts_with(b"ask-") => UnixStream::connect(path.join("socket")).is_err(),
+            name if name.starts_with(b".ask-") => is_old(&path),
+            _ => false,
+        };
+        if is_dead {
             let _ = fs::remove_dir_all(path);
         }
     }

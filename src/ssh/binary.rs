@@ -76,7 +76,10 @@ pub(super) fn choose(host: &SshHost, system: &str, machine: &str) -> Result<Bina
     }
     let ta = host.ta();
     let own_target = target_of_this();
-    if target.is_some() && target == own_target && let Some(ta) = ta {
+    if target.is_some()
+        && target == own_target
+        && let Some(ta) = ta
+    {
         return Binary::read(ta);
     }
     let url = std::env::var(URL).ok().filter(|url| !url.is_empty());
@@ -164,7 +167,12 @@ fn target(system: &str, machine: &str) -> Option<String> {
         "riscv64" => "riscv64gc",
         "ppc64le" => "powerpc64le",
         "i386" | "i486" | "i586" | "i686" => "i686",
-        other if !other.is_empty() && other.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') => other,
+        other
+            if !other.is_empty()
+                && other.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') =>
+        {
+            other
+        }
         _ => return None,
     };
     Some(match (system, machine) {

@@ -14,12 +14,15 @@ use super::mux;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
 use crate::sys::child::detach;
+use crate::sys::fd::grow_pipe;
 use crate::sys::handle::Handle;
 use crate::sys::{errno, signal};
 use crate::threads;
 
 /// How much of what comes on stderr is kept, its end.
 const KEPT: usize = 8 * 1024;
+/// The size of a pipe to the master.
+const PIPE: i32 = 512 * 1024;
 /// How long the last of it is waited for once the program has ended.
 const LAST: Duration = Duration::from_millis(200);
 /// How long ssh may take to end by itself; then, after SIGTERM.
@@ -67,6 +70,9 @@ impl Channel {
         let (their_stdin, stdin) = io::pipe()?;
         let (stdout, their_stdout) = io::pipe()?;
         let (stderr, their_stderr) = io::pipe()?;
+        // So that writer and reader take fewer turns.
+        grow_pipe(stdout.as_fd(), PIPE);
+        grow_pipe(stdin.as_fd(), PIPE);
         let theirs = [their_stdin.as_fd(), their_stdout.as_fd(), their_stderr.as_fd()];
         mux::open_session(&socket, line, agent, theirs)?;
         let said = Said::follow(stderr.into()).map_err(io::Error::other)?;

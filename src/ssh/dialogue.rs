@@ -89,7 +89,8 @@ impl Dialogue {
                 poll.add(desk.told().as_fd(), Interest::Read);
             }
             let soon = Instant::now() + Duration::from_millis(500);
-            poll.wait(Some(deadline.min(soon))).map_err(|error| Error::io(&error, "cannot wait"))?;
+            poll.wait(Some(deadline.min(soon)))
+                .map_err(|error| Error::io(&error, "cannot wait"))?;
             if let Some(over) = desk.and_then(Desk::over) {
                 self.channel.carried.kill();
                 return Err(over);
@@ -234,7 +235,8 @@ mod tests {
         let of = |lines: &[&str]| {
             failure("h", &lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>())
         };
-        let changed = of(&["@@@", "WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!", "Offending k"]);
+        let changed =
+            of(&["@@@", "WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!", "Offending k"]);
         assert_eq!(changed.kind(), &ErrorKind::Refused);
         assert!(changed.message().contains("(Offending k)"), "{changed}");
         assert_eq!(of(&["u@h: Permission denied (publickey)."]).kind(), &ErrorKind::Refused);

@@ -78,10 +78,7 @@ impl SshHost {
 
     /// Who answers what ssh asks. `None` is for whoever does not want to answer: the login ends then.
     #[must_use]
-    pub fn asking(
-        self,
-        ask: impl Fn(&Question) -> Option<String> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn asking(self, ask: impl Fn(&Question) -> Option<String> + Send + Sync + 'static) -> Self {
         Self { ask: Some(Arc::new(ask)), ..self }
     }
 

@@ -44,7 +44,8 @@ const OPTIONS: &[&str] = &[
     "LogLevel=ERROR",
 ];
 /// The same for a session, that only ssh 8.7 and later know.
-const LATE_OPTIONS: &[&str] = &["SessionType=default", "StdinNull=no", "ForkAfterAuthentication=no"];
+const LATE_OPTIONS: &[&str] =
+    &["SessionType=default", "StdinNull=no", "ForkAfterAuthentication=no"];
 /// What ssh says where it is the sharing of a login that fails.
 const NO_MASTER: &[&str] = &["ControlPath", "ControlSocket", "unix_listener", "muxserver", "mux_"];
 
@@ -210,7 +211,13 @@ impl Login {
 
     /// A session by a program of its own: over the master, or with its own login where there is none,
     /// or where the host lets no second session in.
-    pub(super) fn session(&self, line: &str, desk: &Desk, known: &Known, shared: bool) -> Result<Channel> {
+    pub(super) fn session(
+        &self,
+        line: &str,
+        desk: &Desk,
+        known: &Known,
+        shared: bool,
+    ) -> Result<Channel> {
         let late = if known.version >= 87 { LATE_OPTIONS } else { &[] };
         let mut ssh = self.command(late);
         ssh.args(["-o", "ControlMaster=no", "-o"]);

@@ -159,9 +159,10 @@ impl<'a> FirstWay<'a> {
         let mut path = String::new();
         loop {
             let Heard::Line(word, rest) = dialogue.hear(ANSWER, Some(self.desk))? else {
-                return Err(self.desk.over().unwrap_or_else(|| {
-                    dialogue.explain(&self.host().name)
-                }));
+                return Err(self
+                    .desk
+                    .over()
+                    .unwrap_or_else(|| dialogue.explain(&self.host().name)));
             };
             match word.as_str() {
                 "system" => {

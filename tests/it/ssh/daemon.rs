@@ -92,7 +92,9 @@ impl Setup {
         if needed.iter().any(|program| lacks(test, program)) {
             return None;
         }
-        if fs::metadata("/proc/self").map_or(1, |found| std::os::unix::fs::MetadataExt::uid(&found)) != 0 {
+        if fs::metadata("/proc/self").map_or(1, |found| std::os::unix::fs::MetadataExt::uid(&found))
+            != 0
+        {
             skipped(test, "only root can give a server users of its own");
             return None;
         }
@@ -185,7 +187,6 @@ impl Host {
         self.dir.write("config", blocks.concat());
     }
 
-
     pub(super) fn home(&self) -> PathBuf {
         self.dir.join("home")
     }
@@ -235,7 +236,8 @@ impl Host {
     /// What an upload would leave behind.
     pub(super) fn partial(&self) -> Vec<PathBuf> {
         let all = fs::read_dir(self.home().join(".ta/server")).into_iter().flatten().flatten();
-        let inside = all.flat_map(|entry| fs::read_dir(entry.path()).into_iter().flatten().flatten());
+        let inside =
+            all.flat_map(|entry| fs::read_dir(entry.path()).into_iter().flatten().flatten());
         let is_partial = |path: &PathBuf| {
             path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".new-"))
         };

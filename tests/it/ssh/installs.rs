@@ -67,7 +67,8 @@ fn ten_that_share_nothing_place_it_at_once() {
     };
     let all: Vec<_> = (0..10).map(start).collect();
     for mut running in all {
-        let code = crate::support::holds_within(crate::support::DEADLINE * 3, || !running.is_running());
+        let code =
+            crate::support::holds_within(crate::support::DEADLINE * 3, || !running.is_running());
         assert!(code, "it has ended");
         running.finish().assert(0, "x\n", "");
     }
@@ -338,7 +339,8 @@ fn ssh_clean_removes_all_of_it() {
     let Some(host) = Setup::new().start("ssh_clean_removes_all_of_it") else { return };
     host.run(&["true"]).assert(0, "", "");
     let config = host.dir.join("config");
-    let clean = || Done::of(host.ta_alone(&["ssh-clean", "--ssh-config", config.to_str().unwrap(), "box"]));
+    let clean =
+        || Done::of(host.ta_alone(&["ssh-clean", "--ssh-config", config.to_str().unwrap(), "box"]));
     let home = host.home();
     clean().assert(0, &format!("removed {}/.ta/server on box\n", home.display()), "");
     assert!(!home.join(".ta").exists());

@@ -69,7 +69,9 @@ fn works(host: &Host) {
 fn a_remote_command_and_a_terminal_in_the_configuration_are_left_out() {
     let test = "a_remote_command_and_a_terminal_in_the_configuration_are_left_out";
     let setup = Setup::new().client("RemoteCommand tmux new -A").client("RequestTTY force");
-    let Some(host) = setup.client("LocalForward 127.0.0.1:1 127.0.0.1:1").start(test) else { return };
+    let Some(host) = setup.client("LocalForward 127.0.0.1:1 127.0.0.1:1").start(test) else {
+        return;
+    };
     works(&host);
     assert_eq!(host.logins(), 1);
 }
@@ -195,7 +197,8 @@ fn the_environment_is_that_of_the_login_shell_and_of_the_session() {
 
 #[test]
 fn a_name_that_ssh_would_take_for_an_option_is_refused() {
-    let Some(host) = Setup::new().start("a_name_that_ssh_would_take_for_an_option_is_refused") else {
+    let Some(host) = Setup::new().start("a_name_that_ssh_would_take_for_an_option_is_refused")
+    else {
         return;
     };
     let done = Done::of(host.ta_alone(&["run", "--ssh=-oProxyCommand=touch x", "true"]));
