@@ -21,7 +21,7 @@ test: test-tools
 lint: lint-tools
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
-	shellcheck tests/*.sh .ci/run
+	shellcheck tests/*.sh remote/*.sh .ci/run
 
 # One file that runs on any Linux of that architecture, with no libc and no shell.
 static:
@@ -55,7 +55,8 @@ clean:
 
 test-tools:
 	@sh tests/tools.sh python3 ip ps stty unshare script prlimit nsenter chroot chattr strace setsid \
-	    setpriv systemd-socket-activate bash zsh fish git ssh sshd node npm
+	    setpriv systemd-socket-activate bash zsh fish tcsh csh dash busybox git ssh sshd dropbear \
+	    openssl strip curl node npm
 	@sh tests/real.sh $(TARGET)/real
 
 lint-tools:

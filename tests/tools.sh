@@ -15,6 +15,8 @@ package() {
         node) echo nodejs ;;
         ssh | ssh-keygen) echo openssh-client ;;
         sshd) echo openssh-server ;;
+        dropbear) echo dropbear-bin ;;
+        strip) echo binutils ;;
         *) echo "$1" ;;
     esac
 }

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::channel::Said;
 use super::host::{Question, QuestionKind, SshHost};
 use super::private::Private;
 use crate::error::{Error, ErrorKind, Result};
@@ -86,6 +87,8 @@ struct State {
     asking: AtomicUsize,
     /// Why there is no use in going on.
     over: Mutex<Option<Error>>,
+    /// What ssh has said besides.
+    said: Mutex<Option<Said>>,
     /// `over` has been set.
     told: Waker,
     stop: Waker,
@@ -106,6 +109,7 @@ impl Desk {
         let state = State {
             asking: AtomicUsize::new(0),
             over: Mutex::new(None),
+            said: Mutex::new(None),
             told: Waker::new().map_err(failed)?,
             stop: Waker::new().map_err(failed)?,
         };
@@ -128,6 +132,11 @@ impl Desk {
         if self.old_way && std::env::var_os("DISPLAY").is_none() {
             ssh.env("DISPLAY", ":0");
         }
+    }
+
+    /// What this says belongs to the questions: it is shown before the next.
+    pub(super) fn show_with(&self, said: Said) {
+        *lock(&self.state.said) = Some(said);
     }
 
     /// Whether a person is being asked: nobody else's time goes by meanwhile.
@@ -199,6 +208,8 @@ impl State {
         BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
         let asked: Asked = serde_json::from_str(&line)?;
         let question = question(asked);
+        let said = lock(&self.said).clone();
+        show(said.as_ref(), Duration::ZERO, host);
         let answer = host.ask.as_ref().and_then(|ask| ask(&question));
         let answer = answer.filter(|answer| fits(question.kind, answer));
         if answer.is_none() && question.kind != QuestionKind::Notice {
@@ -213,6 +224,15 @@ impl State {
         let mut answered = serde_json::to_vec(&Answered { answer })?;
         answered.push(b'\n');
         stream.write_all(&answered)
+    }
+}
+
+/// Shows what has been said for so long and nobody has been shown yet.
+pub(super) fn show(said: Option<&Said>, age: Duration, host: &SshHost) {
+    if let Some(ask) = &host.ask
+        && let Some(text) = said.and_then(|said| said.unshown(age))
+    {
+        ask(&Question { kind: QuestionKind::Notice, text });
     }
 }
 

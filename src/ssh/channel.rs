@@ -169,6 +169,9 @@ pub(crate) struct Said(Arc<(Mutex<Kept>, Condvar)>);
 #[derive(Default)]
 struct Kept {
     tail: Vec<u8>,
+    /// What nobody has been shown, and when the last of it came.
+    unshown: Vec<u8>,
+    came: Option<Instant>,
     passed_on: bool,
     ended: bool,
 }
@@ -184,8 +187,11 @@ impl Said {
             while let Ok(count @ 1..) = from.read(&mut buffer) {
                 let mut kept = lock(&shared.0);
                 kept.tail.extend_from_slice(&buffer[..count]);
-                let over = kept.tail.len().saturating_sub(KEPT);
-                kept.tail.drain(..over);
+                kept.unshown.extend_from_slice(&buffer[..count]);
+                kept.came = Some(Instant::now());
+                for kept in [&mut kept.tail, &mut kept.unshown] {
+                    kept.drain(..kept.len().saturating_sub(KEPT));
+                }
                 if kept.passed_on {
                     drop(kept);
                     let _ = io::stderr().write_all(&buffer[..count]);
@@ -204,6 +210,18 @@ impl Said {
         let mut kept = lock(&self.0.0);
         kept.passed_on = true;
         kept.tail.clear();
+        kept.unshown.clear();
+    }
+
+    /// The lines that nobody has been shown, if for so long nothing has followed them.
+    pub(super) fn unshown(&self, age: Duration) -> Option<String> {
+        let mut kept = lock(&self.0.0);
+        kept.came.filter(|came| came.elapsed() >= age)?;
+        let end = kept.unshown.iter().rposition(|byte| *byte == b'\n')?;
+        let lines: Vec<u8> = kept.unshown.drain(..=end).collect();
+        drop(kept);
+        let text = String::from_utf8_lossy(&lines).trim().to_owned();
+        (!text.is_empty()).then_some(text)
     }
 
     /// The lines of its end, once all of it is there (or a moment has passed).

@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::ask::Desk;
+use super::ask::{Desk, show};
 use super::channel::{Channel, Said, no_ssh, wait};
 use super::dialogue::failure;
 use super::host::SshHost;
@@ -31,6 +31,8 @@ const CONNECTING: Duration = Duration::from_secs(60);
 const TURN: Duration = Duration::from_secs(900);
 /// How often it is looked whether something has happened that wakes nobody.
 const LOOK: Duration = Duration::from_millis(20);
+/// What ssh says is shown when it has gone on for so long: its last words are told with the failure.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// What goes for every ssh that is started, whatever the configuration says: no terminal, no other
 /// command, no forwards; a host that cannot be reached any more is given up within 60 s.
 const OPTIONS: &[&str] = &[
@@ -177,6 +179,9 @@ impl Login {
         ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = ssh.spawn().map_err(|error| no_ssh(&error))?;
         let said = child.stderr.take().map(|stderr| Said::follow(stderr.into())).transpose()?;
+        if let Some(said) = &said {
+            desk.show_with(said.clone());
+        }
         let mut deadline = Instant::now() + CONNECTING;
         let over = loop {
             if wait(&mut child, LOOK) {
@@ -184,6 +189,9 @@ impl Login {
             }
             if desk.is_asking() {
                 deadline = Instant::now() + CONNECTING;
+            } else {
+                // A program on the way may wait for a person, whom it has told so.
+                show(said.as_ref(), LAST_WORDS, &self.host);
             }
             if let Some(over) = desk.over() {
                 break Some(over);

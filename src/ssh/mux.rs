@@ -20,7 +20,7 @@ const NO_ESCAPE: u32 = 0xffff_ffff;
 /// The longest message that a master has for us.
 const LONGEST: u32 = 256 * 1024;
 /// How long it may take to answer; opening a session is a round trip to the host.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER: Duration = Duration::from_secs(20);
 
 /// Runs a line in the user's shell there, with these as stdin, stdout and stderr.
 pub(super) fn open_session(

@@ -14,6 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 const START: &str = include_str!("../../remote/start.sh");
 const INSTALL: &str = include_str!("../../remote/install.sh");
 const CLEAN: &str = include_str!("../../remote/clean.sh");
+/// An ssh older than 8.4 asks in another way.
+const OLD: u32 = 84;
 /// What every shell understands, csh and fish too.
 const SHELL: &str = "exec /bin/sh";
 /// How long the far side may take to answer; the login shell's start files run meanwhile.
@@ -35,9 +37,22 @@ pub(crate) fn reach(host: &SshHost) -> Result<(Channel, Vec<u8>)> {
     if let Some(reached) = again(&login, &chosen_by) {
         return Ok(reached);
     }
-    let desk = Desk::open(&login.private, host, login::version()? < 84)?;
-    let way = FirstWay::log_in(&login, &desk)?;
-    way.start(chosen_by)
+    let version = login::version()?;
+    let desk = Desk::open(&login.private, host, version < OLD)?;
+    let way = FirstWay::log_in(&login, &desk, version)?;
+    let stood = way.stood;
+    match way.start(chosen_by.clone()) {
+        // The network that it stood on may have gone, and ssh not have noticed yet.
+        Err(error) if stood && desk.over().is_none() && may_pass(&error) => {
+            login.end();
+            FirstWay::log_in(&login, &desk, version)?.start(chosen_by)
+        }
+        done => done,
+    }
+}
+
+fn may_pass(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::TimedOut)
 }
 
 /// Over a login that stands, to a server that has been started over it before. `None` where that
@@ -77,6 +92,8 @@ struct FirstWay<'a> {
     desk: &'a Desk,
     known: Known,
     shared: bool,
+    /// It had been made before.
+    stood: bool,
 }
 
 /// What has come of trying to start the server.
@@ -94,19 +111,18 @@ struct Place {
 }
 
 impl<'a> FirstWay<'a> {
-    fn log_in(login: &'a Login, desk: &'a Desk) -> Result<Self> {
-        let version = login::version()?;
+    fn log_in(login: &'a Login, desk: &'a Desk, version: u32) -> Result<Self> {
         // One that stands is used, whatever is known of it.
         if login.socket().is_some()
             && let Some(known) = login.known()
         {
-            return Ok(Self { login, desk, known, shared: true });
+            return Ok(Self { login, desk, known, shared: true, stood: true });
         }
         let (known, shared) = login.make(desk, version)?;
         if shared {
             login.keep(&known)?;
         }
-        Ok(Self { login, desk, known, shared })
+        Ok(Self { login, desk, known, shared, stood: false })
     }
 
     fn host(&self) -> &SshHost {
@@ -261,8 +277,9 @@ impl<'a> FirstWay<'a> {
 pub(crate) fn clean(host: &SshHost) -> Result<(Vec<String>, Vec<String>)> {
     let login = Login::new(host)?;
     let _turn = login.turn()?;
-    let desk = Desk::open(&login.private, host, login::version()? < 84)?;
-    let way = FirstWay::log_in(&login, &desk)?;
+    let version = login::version()?;
+    let desk = Desk::open(&login.private, host, version < OLD)?;
+    let way = FirstWay::log_in(&login, &desk, version)?;
     let mut dialogue = way.session(CLEAN, &[])?;
     let (mut removed, mut left) = (Vec::new(), Vec::new());
     loop {

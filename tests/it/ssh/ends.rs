@@ -174,6 +174,43 @@ fn the_client_gives_up() {
     client.ping().unwrap();
 }
 
+/// Nothing comes through any more, and nobody is told: both sides notice within a minute, and a little
+/// more for a busy machine. (It is the one test that takes so long: the times are those of real use.)
+#[test]
+fn a_network_that_is_silent_is_noticed_on_both_sides() {
+    let test = "a_network_that_is_silent_is_noticed_on_both_sides";
+    let Some(host) = Setup::new().start(test) else { return };
+    let victim = Victim::new();
+    let mut running = Running::start(host.ta("run", &["sleep", victim.argument()]));
+    victim.await_alive();
+    let is_session = |pid: &u32| {
+        fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().starts_with(b"sshd")
+    };
+    let sessions: Vec<u32> = host.processes().into_iter().filter(is_session).collect();
+    assert!(!sessions.is_empty());
+    for pid in &sessions {
+        sys::signal(*pid, libc::SIGSTOP).unwrap();
+    }
+    victim.assert_alive();
+    let start = std::time::Instant::now();
+    let limit = Duration::from_secs(75);
+    eventually(limit, "this side has noticed", || !running.is_running());
+    assert_eq!(running.wait(), 125, "{}", running.stderr.text());
+    victim.await_gone_within(limit.saturating_sub(start.elapsed()));
+    host.run(&["echo", "x"]).assert(0, "x\n", "");
+}
+
+/// The login stands on a network that has gone, and ssh has not noticed: another is made.
+#[test]
+fn a_login_that_stands_and_leads_nowhere_is_made_anew() {
+    let test = "a_login_that_stands_and_leads_nowhere_is_made_anew";
+    let Some(host) = Setup::new().server("MaxSessions 0").start(test) else { return };
+    // (No session is let in, over any login: it is tried once again, not for ever.)
+    let done = host.run(&["true"]);
+    assert_eq!(done.code, 125, "{done:?}");
+    assert!(!done.stderr.is_empty(), "{done:?}");
+}
+
 /// An ssh in front of the real one.
 fn ssh_that(host: &Host, script: &str) {
     let bin = host.dir.join("bin");

@@ -48,7 +48,11 @@ fn a_wrong_password_is_asked_for_three_times() {
         pty.write("wrong\r");
     }
     assert_eq!(running.wait(), 125);
-    pty.screen.wait_for("Permission denied");
+    pty.screen.wait_for("cannot log in to box");
+    // What ssh says on the way is shown before the next question.
+    let text = pty.screen.text();
+    let again = text.find("Permission denied, please try again.").unwrap();
+    assert!(again < text.rfind("password: ").unwrap(), "{text}");
     assert_eq!(pty.screen.text().matches("password: ").count(), 3);
 }
 
@@ -222,6 +226,29 @@ fn an_ssh_before_8_4_asks_too() {
     let mut running = pty.start(ta);
     pty.screen.wait_for("password: ");
     pty.write(&format!("{PASSWORD}\r"));
+    assert_eq!(running.wait(), 0, "{}", pty.screen.text());
+    pty.screen.wait_for("it runs");
+}
+
+/// A program on the way there has something to say, and waits.
+#[test]
+fn what_a_proxy_command_says_is_shown() {
+    let test = "what_a_proxy_command_says_is_shown";
+    let Some(host) = Setup::new().start(test) else { return };
+    let proxy = host.dir.program(
+        "proxy",
+        format!(
+            "#!/bin/sh\necho 'please open https://login.example/' >&2\n\
+             while [ ! -e '{}' ]; do sleep 0.05; done\nexec '{}' forward \"-:127.0.0.1:{}\"\n",
+            host.dir.join("opened").display(),
+            program().display(),
+            host.port
+        ),
+    );
+    host.configure(&[host.block("box", &format!("  ProxyCommand {}\n", proxy.display()))]);
+    let (pty, mut running) = at_terminal(&host, &["echo", "it", "runs"]);
+    pty.screen.wait_for("please open https://login.example/");
+    host.dir.write("opened", "");
     assert_eq!(running.wait(), 0, "{}", pty.screen.text());
     pty.screen.wait_for("it runs");
 }

@@ -205,6 +205,10 @@ fn a_name_that_ssh_would_take_for_an_option_is_refused() {
     done.assert_failed(125, "is no name of a host");
     let done = Done::of(host.ta_alone(&["run", "--ssh", "nowhere.invalid", "true"]));
     done.assert_failed(125, "cannot log in to nowhere.invalid");
+    let alone = ["run", "--ssh-config", "x", "true"];
+    Done::of(host.ta_alone(&alone)).assert_failed(125, "and no --ssh");
+    // An epoch is told to the server before anything else.
+    host.run(&["--epoch", "7", "echo", "x"]).assert(0, "x\n", "");
     let both = ["run", "--ssh", "a", "--exec", "ws://b/exec", "true"];
     Done::of(host.ta_alone(&both)).assert_failed(125, "--exec and --ssh are both given");
 }
