@@ -44,13 +44,11 @@ impl End {
     /// Says what there is to say, on one line, and answers the exit code. It does not come back
     /// where that is a signal.
     pub(super) fn say(&self) -> u8 {
+        // Somebody may still be asked for a password, which nobody waits for any more.
+        pty::stop_asking();
         match self {
             Self::Code(code) => *code,
-            Self::Signal(signal) => {
-                // Somebody may be asked for a password.
-                pty::stop_asking();
-                signal::die_of(*signal)
-            }
+            Self::Signal(signal) => signal::die_of(*signal),
             Self::Usage(error) => {
                 say_error(error.message());
                 USAGE

@@ -1,7 +1,7 @@
 //! `ta exec-server`
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -103,7 +103,7 @@ pub(super) struct ExecServer {
     /// take on the environment that this file holds
     #[argh(option, hidden_help)]
     environment: Option<PathBuf>,
-    /// print this on stdout, on a line of its own, before anything else
+    /// print this on stdout and stderr, on a line of its own, before anything else
     #[argh(option, hidden_help)]
     announce: Option<String>,
 }
@@ -186,9 +186,11 @@ impl ExecServer {
         let usual = if self.stdio { Level::Warn } else { Level::Info };
         log::start(self.log_level.unwrap_or(usual), self.log_format);
         let served = if self.stdio {
-            // Its peer does not know where noise ends and the protocol begins.
+            // Its peer does not know where noise ends, and the protocol and the log begin.
             if let Some(text) = &self.announce {
-                say(&format!("\n{text}\n"));
+                let line = format!("\n{text}\n");
+                let _ = io::stderr().write_all(line.as_bytes());
+                say(&line);
             }
             serve_standard(config, environment, &life)
         } else {

@@ -17,9 +17,9 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::channel::Said;
 use super::host::{Question, QuestionKind, SshHost};
 use super::private::Private;
+use super::said::Said;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
 use crate::sys;

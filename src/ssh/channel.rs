@@ -1,16 +1,16 @@
 //! One program on the far side: its three streams, and what carries them.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::mux;
+use super::said::Said;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
 use crate::sys::child::detach;
@@ -19,12 +19,8 @@ use crate::sys::handle::Handle;
 use crate::sys::{errno, signal};
 use crate::threads;
 
-/// How much of what comes on stderr is kept, its end.
-const KEPT: usize = 8 * 1024;
 /// The size of a pipe to the master.
 const PIPE: i32 = 512 * 1024;
-/// How long the last of it is waited for once the program has ended.
-const LAST: Duration = Duration::from_millis(200);
 /// How long ssh may take to end by itself; then, after SIGTERM.
 const FAREWELL: Duration = Duration::from_secs(3);
 const TERM: Duration = Duration::from_secs(1);
@@ -159,79 +155,5 @@ pub(super) fn wait(child: &mut Child, timeout: Duration) -> bool {
             Ok(handle) => drop(handle.wait_exit(left)),
             Err(_) => thread::sleep(Duration::from_millis(5)),
         }
-    }
-}
-
-/// What comes on stderr: kept, and from some moment on passed on.
-#[derive(Clone)]
-pub(crate) struct Said(Arc<(Mutex<Kept>, Condvar)>);
-
-#[derive(Default)]
-struct Kept {
-    tail: Vec<u8>,
-    /// What nobody has been shown, and when the last of it came.
-    unshown: Vec<u8>,
-    came: Option<Instant>,
-    passed_on: bool,
-    ended: bool,
-}
-
-impl Said {
-    pub(super) fn follow(from: OwnedFd) -> Result<Self> {
-        let said = Self(Arc::default());
-        let shared = Arc::clone(&said.0);
-        let thread = thread::Builder::new().name("ssh-stderr".to_owned()).stack_size(64 * 1024);
-        let read = move || {
-            let mut from = File::from(from);
-            let mut buffer = [0; 1024];
-            while let Ok(count @ 1..) = from.read(&mut buffer) {
-                let mut kept = lock(&shared.0);
-                kept.tail.extend_from_slice(&buffer[..count]);
-                kept.unshown.extend_from_slice(&buffer[..count]);
-                kept.came = Some(Instant::now());
-                for kept in [&mut kept.tail, &mut kept.unshown] {
-                    kept.drain(..kept.len().saturating_sub(KEPT));
-                }
-                if kept.passed_on {
-                    drop(kept);
-                    let _ = io::stderr().write_all(&buffer[..count]);
-                }
-            }
-            lock(&shared.0).ended = true;
-            shared.1.notify_all();
-        };
-        let thread = thread.spawn(read);
-        thread.map_err(|error| Error::io(&error, "cannot make a thread for ssh"))?;
-        Ok(said)
-    }
-
-    /// From now on this is for whoever reads our own stderr; what came before was noise.
-    pub(crate) fn pass_on(&self) {
-        let mut kept = lock(&self.0.0);
-        kept.passed_on = true;
-        kept.tail.clear();
-        kept.unshown.clear();
-    }
-
-    /// The lines that nobody has been shown, if for so long nothing has followed them.
-    pub(super) fn unshown(&self, age: Duration) -> Option<String> {
-        let mut kept = lock(&self.0.0);
-        kept.came.filter(|came| came.elapsed() >= age)?;
-        let end = kept.unshown.iter().rposition(|byte| *byte == b'\n')?;
-        let lines: Vec<u8> = kept.unshown.drain(..=end).collect();
-        drop(kept);
-        let text = String::from_utf8_lossy(&lines).trim().to_owned();
-        (!text.is_empty()).then_some(text)
-    }
-
-    /// The lines of its end, once all of it is there (or a moment has passed).
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let (kept, ended) = &*self.0;
-        let kept = ended.wait_timeout_while(lock(kept), LAST, |kept| !kept.ended);
-        let kept = kept.unwrap_or_else(PoisonError::into_inner).0;
-        let text = String::from_utf8_lossy(&kept.tail).into_owned();
-        drop(kept);
-        let lines = text.lines().map(|line| line.trim().to_owned());
-        lines.filter(|line| !line.is_empty()).collect()
     }
 }

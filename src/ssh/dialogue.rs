@@ -43,6 +43,8 @@ pub(super) enum Heard {
 
 impl Dialogue {
     pub(super) fn new(channel: Channel, marker: String) -> Self {
+        // As the server announces itself, on both streams.
+        channel.carried.said.pass_on_after(&format!("{marker} begin"));
         Self { channel, marker, read: Vec::new(), noise: String::new() }
     }
 

@@ -15,10 +15,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::ask::{Desk, show};
-use super::channel::{Channel, Said, no_ssh, wait};
+use super::channel::{Channel, no_ssh, wait};
 use super::dialogue::failure;
 use super::host::SshHost;
 use super::private::Private;
+use super::said::Said;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys;
 use crate::sys::child::{detach, detach_on_leash};
@@ -190,7 +191,7 @@ impl Login {
             if desk.is_asking() {
                 deadline = Instant::now() + CONNECTING;
             } else {
-                // A program on the way may wait for a person, whom it has told so.
+                // It has said something, and goes on.
                 show(said.as_ref(), LAST_WORDS, &self.host);
             }
             if let Some(over) = desk.over() {

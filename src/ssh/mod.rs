@@ -6,7 +6,7 @@
 //! `login` is the one login that all commands share, `ask` the way of its questions to a person;
 //! `session` finds the server there, places it (`binary` says which) and starts it, by the scripts of
 //! remote/ (`dialogue`); `channel` is one program run there, by `ssh` itself or, over a login that
-//! stands, by the socket of its master (`mux`).
+//! stands, by the socket of its master (`mux`); `said` is its stderr.
 
 pub(crate) mod ask;
 mod binary;
@@ -18,6 +18,7 @@ mod host;
 mod login;
 mod mux;
 mod private;
+mod said;
 mod session;
 
 pub use host::{Question, QuestionKind, SshHost};

@@ -66,7 +66,7 @@ fn again(login: &Login, chosen_by: &str) -> Option<(Channel, Vec<u8>)> {
     let channel = Channel::over(socket, &line, known.agent).ok()?;
     let mut dialogue = Dialogue::new(channel, marker);
     match dialogue.hear(ANSWER, None) {
-        Ok(Heard::Line(word, _)) if word == "begin" => Some(begun(dialogue)),
+        Ok(Heard::Line(word, _)) if word == "begin" => Some(dialogue.into_parts()),
         _ => None,
     }
 }
@@ -78,12 +78,6 @@ fn line(path: &str, id: &str, marker: &str) -> Option<String> {
     Some(format!(
         "exec {path} exec-server --stdio --environment {directory}/env-{id} --announce '{marker} begin'"
     ))
-}
-
-fn begun(dialogue: Dialogue) -> (Channel, Vec<u8>) {
-    let (channel, read) = dialogue.into_parts();
-    channel.carried.said.pass_on();
-    (channel, read)
 }
 
 /// A login, and whether its sessions share it.
@@ -188,7 +182,7 @@ impl<'a> FirstWay<'a> {
                     wanted = Some(binary);
                 }
                 "start" => path = rest,
-                "begin" => return Ok(Outcome::Begun(Box::new(begun(dialogue)), path)),
+                "begin" => return Ok(Outcome::Begun(Box::new(dialogue.into_parts()), path)),
                 "need" => {
                     let mut words = rest.splitn(3, ' ').map(str::to_owned);
                     let mut next = || words.next().unwrap_or_default();

@@ -230,27 +230,27 @@ fn an_ssh_before_8_4_asks_too() {
     pty.screen.wait_for("it runs");
 }
 
-/// A program on the way there has something to say, and waits.
 #[test]
-fn what_a_proxy_command_says_is_shown() {
-    let test = "what_a_proxy_command_says_is_shown";
+fn a_login_that_ends_while_somebody_types_gives_the_terminal_back() {
+    let test = "a_login_that_ends_while_somebody_types_gives_the_terminal_back";
     let Some(host) = Setup::new().start(test) else { return };
-    let proxy = host.dir.program(
-        "proxy",
-        format!(
-            "#!/bin/sh\necho 'please open https://login.example/' >&2\n\
-             while [ ! -e '{}' ]; do sleep 0.05; done\nexec '{}' forward \"-:127.0.0.1:{}\"\n",
-            host.dir.join("opened").display(),
-            program().display(),
-            host.port
-        ),
+    let go = host.dir.join("go");
+    let script = format!(
+        "(\"$SSH_ASKPASS\" 'Verification code: ' >/dev/null 2>&1 &)
+    while [ ! -e '{}' ]; do sleep 0.05; done
+    echo 'Connection closed by remote host' >&2; exit 255",
+        go.display()
     );
-    host.configure(&[host.block("box", &format!("  ProxyCommand {}\n", proxy.display()))]);
-    let (pty, mut running) = at_terminal(&host, &["echo", "it", "runs"]);
-    pty.screen.wait_for("please open https://login.example/");
-    host.dir.write("opened", "");
-    assert_eq!(running.wait(), 0, "{}", pty.screen.text());
-    pty.screen.wait_for("it runs");
+    asking_ssh(host.dir.path(), "OpenSSH_9.2p1", &script);
+    let pty = Pty::new(100, 24);
+    let before = pty.mode();
+    let mut running = pty.start(with_ssh_of(&host, host.ta("run", &["true"])));
+    pty.screen.wait_for("Verification code: ");
+    eventually(DEADLINE, "it is not shown", || pty.mode() != before);
+    fs::write(go, "").unwrap();
+    assert_eq!(running.wait(), 125, "{}", pty.screen.text());
+    pty.screen.wait_for("cannot log in to box: Connection closed by remote host");
+    assert_eq!(pty.mode(), before);
 }
 
 /// What the library asks its caller.
