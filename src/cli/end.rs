@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use super::arguments::{USAGE, say_error};
+use super::prompt;
 use crate::error::Error;
-use crate::sys::{pty, signal};
+use crate::sys::signal;
 
 /// It could not be done: there is no such file, the disk is full, nobody listens there.
 const REFUSED: u8 = 1;
@@ -45,7 +46,7 @@ impl End {
     /// where that is a signal.
     pub(super) fn say(&self) -> u8 {
         // Somebody may still be asked for a password, which nobody waits for any more.
-        pty::stop_asking();
+        prompt::leave_terminal();
         match self {
             Self::Code(code) => *code,
             Self::Signal(signal) => signal::die_of(*signal),

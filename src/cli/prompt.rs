@@ -9,6 +9,9 @@ use crate::sync::lock;
 use crate::sys::pty::{self, Typing};
 use crate::sys::signal;
 
+/// How far an upload is, while one is under way.
+static SHOWN: Mutex<Option<Progress>> = Mutex::new(None);
+
 /// The host, with the person at this program's terminal to answer for it. Where there is no terminal,
 /// there is nobody.
 pub(super) fn asking(host: SshHost) -> SshHost {
@@ -17,9 +20,8 @@ pub(super) fn asking(host: SshHost) -> SshHost {
         Err(_) => host,
     };
     let name = host.to_string();
-    let shown = Mutex::new(None::<Progress>);
     host.on_upload(move |done, size| {
-        let mut shown = lock(&shown);
+        let mut shown = lock(&SHOWN);
         let progress = shown.get_or_insert_with(|| {
             let mut progress = Progress::new();
             progress.start(&format!("ta to {name}"), size);
@@ -30,6 +32,12 @@ pub(super) fn asking(host: SshHost) -> SshHost {
             *shown = None;
         }
     })
+}
+
+/// Leaves the terminal to what comes next, whether or not an upload or a question has come to its end.
+pub(super) fn leave_terminal() {
+    pty::stop_asking();
+    *lock(&SHOWN) = None;
 }
 
 fn ask(question: &Question) -> Option<String> {
@@ -43,13 +51,13 @@ fn put(question: &Question) -> io::Result<Option<String>> {
         typing.show("\n")?;
         return Ok(None);
     }
-    let line = typing.line()?;
+    let line = typing.line();
     // What was typed and not shown has not ended the line there.
-    if line.is_none() || question.kind != QuestionKind::YesOrNo {
+    if !matches!(line, Ok(Some(_))) || question.kind != QuestionKind::YesOrNo {
         typing.show("\n")?;
     }
     drop(typing);
-    let Some(line) = line else {
+    let Some(line) = line? else {
         // As if it had been the terminal itself that was told to stop.
         pty::stop_asking();
         signal::to_self(signal::INT);

@@ -168,14 +168,17 @@ impl Typing {
         self.terminal.write_all(text.as_bytes())
     }
 
-    /// The line that is typed; `None` where it was ended by Ctrl-C or Ctrl-\\, or by the end of input.
+    /// The line that is typed; `None` where it was ended by Ctrl-C or Ctrl-\.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` where there is no line (Ctrl-D).
     pub(crate) fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
         let special = attributes(self.terminal.as_fd())?.c_cc;
         let mut line = Vec::new();
         let mut byte = [0];
         loop {
             if self.terminal.read(&mut byte)? == 0 {
-                return Ok(None);
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
             match byte[0] {
                 b'\n' | b'\r' => return Ok(Some(line)),

@@ -67,6 +67,13 @@ fn a_password_that_is_not_given_ends_it_and_leaves_nothing() {
     assert_eq!(running.wait(), 130, "{}", pty.screen.text());
     assert_eq!(pty.mode(), before, "the terminal is as it was");
     eventually(DEADLINE, "no ssh is left", || host.clients().is_empty());
+    // The end of input is an answer too.
+    let (pty, mut running) = at_terminal(&host, &["true"]);
+    pty.screen.wait_for("password: ");
+    pty.write("\u{4}");
+    assert_eq!(running.wait(), 125, "{}", pty.screen.text());
+    pty.screen.wait_for("the login to box was given up");
+    assert_eq!(pty.mode(), before, "the terminal is as it was");
     // SIGTERM, while it is asked.
     let (pty, mut running) = at_terminal(&host, &["true"]);
     pty.screen.wait_for("password: ");
