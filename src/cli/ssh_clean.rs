@@ -25,7 +25,7 @@ server again.",
     error_code(125, "the host cannot be reached")
 )]
 pub(super) struct SshClean {
-    /// read this configuration and nothing of the system's, as ssh -F does
+    /// read this configuration alone (ssh -F)
     #[argh(option)]
     ssh_config: Option<PathBuf>,
     /// the host, as ssh knows it

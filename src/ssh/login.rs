@@ -312,7 +312,9 @@ pub(super) fn version() -> Result<u32> {
 
 fn version_in(text: &str) -> u32 {
     let number = text.split_once("OpenSSH_").map_or("", |(_, rest)| rest);
-    let number = number.split([' ', ',', 'p']).next().unwrap_or_default();
+    let number = number.split([' ', ',']).next().unwrap_or_default();
+    let number = number.rsplit('_').next().unwrap_or_default();
+    let number = number.split('p').next().unwrap_or_default();
     let (major, minor) = number.split_once('.').unwrap_or((number, "0"));
     let of = |text: &str| text.parse::<u32>().unwrap_or(0);
     of(major) * 10 + of(minor).min(9)
@@ -338,7 +340,7 @@ mod tests {
             ("OpenSSH_9.2p1 Debian-2+deb12u10, OpenSSL 3.0.19 27 Jan 2026", 92),
             ("OpenSSH_8.2p1 Ubuntu-4", 82),
             ("OpenSSH_10.0p2, LibreSSL 3.3.6", 100),
-            ("OpenSSH_for_Windows_9.5p1", 0),
+            ("OpenSSH_for_Windows_9.5p1, LibreSSL 3.8.2", 95),
             ("Sun_SSH_1.1", 0),
         ] {
             assert_eq!(version_in(text), expected, "{text}");
