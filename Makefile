@@ -52,7 +52,8 @@ clean:
 
 test-tools:
 	@sh tests/tools.sh python3 ip ps stty unshare script prlimit nsenter chroot chattr strace setsid \
-	    setpriv systemd-socket-activate bash zsh fish git ssh sshd node npm nm gzip qemu-aarch64-static \
-	    clang openssl nginx caddy stunnel4 s6-supervise runsv supervisord systemd-analyze docker-compose pip3
+	    setpriv systemd-socket-activate bash zsh fish tcsh csh dash busybox git ssh sshd dropbear node npm \
+	    nm strip gzip curl qemu-aarch64-static clang openssl nginx caddy stunnel4 s6-supervise runsv \
+	    supervisord systemd-analyze docker-compose pip3
 	@sh tests/real.sh $(TARGET)/real
 	@sh tests/validators.sh $(TARGET)/validators

@@ -7,7 +7,8 @@
 //! Whoever writes an agent begins with [`environment`]: one interface,
 //! [`ExecEnvironment`](environment::ExecEnvironment), to this machine and to any other. [`client`]
 //! leads to another one ([`ExecClient`](client::ExecClient)), and [`protocol`] has the params and
-//! results of both. [`ssh`] knows the hosts of ~/.ssh/config.
+//! results of both. [`ssh`] has the hosts of ~/.ssh/config, and
+//! what it takes to work on one.
 //!
 //! Whoever reads the code, in this order: [`protocol`] says what travels; `transport` carries it;
 //! `server` serves a connection; [`environment`] resolves what a request names; `process` runs one
@@ -23,6 +24,7 @@
     not(feature = "host"),
     allow(dead_code, unused_imports, reason = "the server-only build has fewer callers")
 )]
+#![cfg_attr(doctest, doc = include_str!("../docs/ssh.md"))]
 
 mod buffers;
 pub mod cli;

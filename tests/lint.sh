@@ -7,7 +7,7 @@ cargo=${CARGO:-cargo}
 "$cargo" fmt --check
 "$cargo" clippy --locked --all-targets -- -D warnings
 "$cargo" clippy --locked --no-default-features -- -D warnings
-shellcheck tests/*.sh .ci/run
+shellcheck tests/*.sh remote/*.sh .ci/run
 for target in aarch64-apple-darwin x86_64-apple-darwin; do
     if ! sh tests/target.sh "$target"; then
         # Outside CI that is said and left.

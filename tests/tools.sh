@@ -22,6 +22,8 @@ package() {
         qemu-aarch64-static) echo qemu-user-static ;;
         ssh | ssh-keygen) echo openssh-client ;;
         sshd) echo openssh-server ;;
+        dropbear) echo dropbear-bin ;;
+        strip) echo binutils ;;
         *) echo "$1" ;;
     esac
 }

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use super::arguments::{USAGE, say_error};
+#[cfg(feature = "host")]
+use super::prompt;
 use crate::error::Error;
 use crate::sys::signal;
 
@@ -44,6 +46,9 @@ impl End {
     /// Says what there is to say, on one line, and answers the exit code. It does not come back
     /// where that is a signal.
     pub(super) fn say(&self) -> u8 {
+        // Somebody may still be asked for a password, which nobody waits for any more.
+        #[cfg(feature = "host")]
+        prompt::leave_terminal();
         match self {
             Self::Code(code) => *code,
             Self::Signal(signal) => signal::die_of(*signal),

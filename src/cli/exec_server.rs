@@ -3,7 +3,7 @@
 mod check;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,6 +13,7 @@ use std::time::Duration;
 use argh::{ArgsInfo, FromArgs};
 
 use super::arguments::{USAGE, say, say_error};
+use super::far_side;
 use super::life::Life;
 use super::token::{self, VARIABLE as TOKEN};
 use crate::descendants;
@@ -111,6 +112,12 @@ pub(super) struct ExecServer {
     /// print the URL on stdout too
     #[argh(switch)]
     print_url: bool,
+    /// take on the environment that this file holds
+    #[argh(option, hidden_help)]
+    environment: Option<PathBuf>,
+    /// print this on stdout and stderr, on a line of its own, before anything else
+    #[argh(option, hidden_help)]
+    announce: Option<String>,
 }
 
 fn port(text: &str) -> Result<u16, String> {
@@ -122,6 +129,10 @@ impl ExecServer {
     pub(super) fn run(self) -> ExitCode {
         // Before any thread is there: all of this is the whole process's.
         let token = sys::secret::take(TOKEN);
+        if let Some(Err(error)) = self.environment.as_deref().map(far_side::take_on) {
+            say_error(error.message());
+            return ExitCode::from(USAGE);
+        }
         let mut supervision = Supervision::take();
         if self.json && !self.check {
             say_error("--json is given without --check");
@@ -197,6 +208,12 @@ impl ExecServer {
             log::show_commands();
         }
         let served = if self.stdio {
+            // Its peer does not know where noise ends, and the protocol and the log begin.
+            if let Some(text) = &self.announce {
+                let line = format!("\n{text}\n");
+                let _ = io::stderr().write_all(line.as_bytes());
+                say(&line);
+            }
             serve_standard(config, environment, &life)
         } else {
             self.listen(sockets, config, environment, &life)

@@ -10,6 +10,7 @@ mod cp;
 mod duration;
 mod end;
 mod exec_server;
+mod far_side;
 #[cfg(feature = "host")]
 mod files;
 #[cfg(feature = "host")]
@@ -25,7 +26,13 @@ mod man;
 #[cfg(feature = "host")]
 mod ping;
 mod place;
+#[cfg(feature = "host")]
+mod progress;
+#[cfg(feature = "host")]
+mod prompt;
 mod run;
+#[cfg(feature = "host")]
+mod ssh_clean;
 mod thread;
 mod token;
 
@@ -37,6 +44,8 @@ use argh::{ArgsInfo, FromArgs};
 pub(crate) use arguments::say_error;
 
 use crate::error::{Error, ErrorKind, StartStep};
+#[cfg(feature = "host")]
+use crate::ssh::ask;
 use crate::sys;
 
 /// Commands of coding agents, run where they belong. `ta --version` tells the version.
@@ -79,6 +88,7 @@ commands! {
     Fs: fs,
     Cp: cp,
     Hosts: hosts,
+    SshClean: ssh_clean,
 }
 
 #[cfg(not(feature = "host"))]
@@ -91,6 +101,13 @@ commands! {
 /// Runs the program with these arguments, its own name first.
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
+    #[cfg(feature = "host")]
+    if let Some(code) = ask::run(&arguments) {
+        return code;
+    }
+    if let Some(code) = far_side::run(&arguments) {
+        return code;
+    }
     match arguments::parse::<Ta>(arguments) {
         Ok(Ta { command }) => command.run(),
         Err(code) => code,

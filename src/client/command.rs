@@ -70,7 +70,7 @@ fn start(words: &[OsString], patience: Patience) -> Result<(LineSource, Outbox, 
 
 /// A stream of lines has no pings of its own: the far end, which gives up who is silent, is sent one
 /// of the protocol's.
-fn nudge(dispatch: &Arc<Dispatch>, outbox: &Outbox) -> Box<dyn Fn() + Send> {
+pub(super) fn nudge(dispatch: &Arc<Dispatch>, outbox: &Outbox) -> Box<dyn Fn() + Send> {
     let (dispatch, outbox) = (Arc::clone(dispatch), outbox.clone());
     Box::new(move || {
         let Ok(id) = dispatch.expect(Pending::Nobody) else { return };

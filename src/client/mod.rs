@@ -35,6 +35,8 @@ mod net;
 mod process;
 mod reach;
 mod reconnect;
+#[cfg(feature = "host")]
+mod ssh;
 #[cfg(feature = "tls")]
 mod trust;
 mod way;
@@ -58,6 +60,8 @@ use serde::de::DeserializeOwned;
 use crate::environment::LocalExecEnvironment;
 use crate::error::{Error, Result};
 use crate::protocol::{Empty, ExecParams, InitializeParams, InitializeResult, SpawnParams, method};
+#[cfg(feature = "host")]
+use crate::ssh::SshHost;
 use crate::sys;
 use crate::transport::Patience;
 use exposure::Exposure;
@@ -183,6 +187,19 @@ impl ClientOptions {
         self.connect(Way::Command(words))
     }
 
+    /// Reaches a host by ssh. The server is placed there first where it is not there yet, which may
+    /// take as long as an upload does; a person may be asked ([`SshHost::asking`]), who has all the
+    /// time that the host gives.
+    ///
+    /// # Errors
+    /// `Unreachable` where ssh does not get there, `Refused` where it is not let in, a question has no
+    /// answer, or nothing can be run there; `Unsupported` where there is no server for that kind of
+    /// machine.
+    #[cfg(feature = "host")]
+    pub fn ssh(self, host: SshHost) -> Result<ExecClient> {
+        self.connect(Way::Ssh(host))
+    }
+
     /// Serves a local environment within this program, over the protocol.
     ///
     /// # Errors
@@ -201,6 +218,12 @@ impl ClientOptions {
     pub(crate) fn open_stdio(self, command: &[impl AsRef<OsStr>]) -> Result<Opened> {
         let words = command.iter().map(|word| word.as_ref().to_owned()).collect();
         Way::Command(words).open(self.terms(Instant::now() + OPENING))
+    }
+
+    /// The same to a host that is reached by ssh.
+    #[cfg(feature = "host")]
+    pub(crate) fn open_ssh(self, host: SshHost) -> Result<Opened> {
+        Way::Ssh(host).open(self.terms(Instant::now() + OPENING))
     }
 
     fn connect(self, way: Way) -> Result<ExecClient> {
@@ -238,6 +261,15 @@ impl ExecClient {
     /// Those of [`ClientOptions::stdio`].
     pub fn stdio(command: &[impl AsRef<OsStr>]) -> Result<Self> {
         ClientOptions::new().stdio(command)
+    }
+
+    /// Reaches a host by ssh, with the usual [`ClientOptions`].
+    ///
+    /// # Errors
+    /// Those of [`ClientOptions::ssh`].
+    #[cfg(feature = "host")]
+    pub fn ssh(host: SshHost) -> Result<Self> {
+        ClientOptions::new().ssh(host)
     }
 
     /// What the environment is.

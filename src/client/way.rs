@@ -7,12 +7,16 @@ use std::time::{Duration, Instant};
 
 use super::dispatch::{Known, loss};
 use super::link::{CALL_TIMEOUT, Link, Opened};
+#[cfg(feature = "host")]
+use super::ssh;
 use super::websocket::Server;
 use super::{command, memory, websocket};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc::{self, Message, Outcome};
 use crate::protocol::{InitializeParams, InitializeResult, method};
+#[cfg(feature = "host")]
+use crate::ssh::SshHost;
 use crate::transport::{Event, Patience, message};
 
 /// How to get to a server, as often as it takes.
@@ -21,6 +25,9 @@ pub(super) enum Way {
     WebSocket(Server),
     /// A program that speaks the protocol on its stdin and stdout, and its arguments.
     Command(Vec<OsString>),
+    /// A host that is reached by ssh.
+    #[cfg(feature = "host")]
+    Ssh(SshHost),
     /// This program itself.
     Memory(Arc<Machine>),
 }
@@ -34,6 +41,8 @@ impl Way {
                 websocket::connect(server, &with_epoch(&server.url, terms.epoch), terms)
             }
             Self::Command(words) => introduced(command::connect(words, terms.peer)?, terms),
+            #[cfg(feature = "host")]
+            Self::Ssh(host) => introduced(ssh::connect(host, terms.peer)?, terms.renewed()),
             Self::Memory(machine) => introduced(memory::connect(machine)?, terms),
         }
     }
@@ -47,6 +56,8 @@ impl Way {
                 return websocket::open(server, &with_epoch(&server.url, terms.epoch), terms);
             }
             Self::Command(words) => command::open(words, terms.peer)?,
+            #[cfg(feature = "host")]
+            Self::Ssh(host) => ssh::open(host, terms.peer)?,
             Self::Memory(_) => return Err(Error::params("nobody speaks it to this program")),
         };
         if terms.epoch.is_some() {
@@ -68,6 +79,11 @@ pub(super) struct Terms {
 }
 
 impl Terms {
+    /// What is left after a login, which has budgets of its own: a person may have been asked.
+    fn renewed(self) -> Self {
+        Self { deadline: self.deadline.max(Instant::now() + CALL_TIMEOUT), ..self }
+    }
+
     /// How long something may take that takes no longer than `most`.
     pub(super) fn left(&self, most: Duration) -> Duration {
         let left = self.deadline.saturating_duration_since(Instant::now());
@@ -85,6 +101,8 @@ impl fmt::Display for Way {
                 let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
                 f.write_str(&words.join(" "))
             }
+            #[cfg(feature = "host")]
+            Self::Ssh(host) => write!(f, "{host} by ssh"),
             Self::Memory(_) => f.write_str("this program"),
         }
     }

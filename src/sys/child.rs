@@ -155,3 +155,35 @@ pub(super) fn signal_through(fd: RawFd, signal: i32, flags: libc::c_uint) -> io:
     let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, no_info, flags) };
     if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// Has the program that is started lead a session of its own: no terminal is its own, so it asks
+/// nothing there, and what is typed here does not interrupt it. Signals that wait for a thread of this
+/// program are not blocked in it.
+pub(crate) fn detach(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    let lead = || {
+        super::signal::unblock_all();
+        // SAFETY: takes nothing and touches no memory.
+        check(unsafe { libc::setsid() }).map(drop)
+    };
+    // SAFETY: the closure makes system calls alone, which are async-signal-safe.
+    unsafe { command.pre_exec(lead) };
+}
+
+/// The same, and it is ended with the thread that starts it, which is to wait for it. (What it forks
+/// is not.)
+#[cfg(target_os = "linux")]
+pub(crate) fn detach_on_leash(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    detach(command);
+    // SAFETY: the closure makes one system call and touches no memory.
+    unsafe {
+        command.pre_exec(|| check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM)).map(drop))
+    };
+}
+
+/// Nothing else ties a child to its parent.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn detach_on_leash(command: &mut std::process::Command) {
+    detach(command);
+}

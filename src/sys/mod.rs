@@ -7,6 +7,7 @@
 pub(crate) mod child;
 #[cfg(target_os = "linux")]
 mod clone;
+pub(crate) mod environment;
 pub(crate) mod errno;
 pub(crate) mod fd;
 #[cfg(target_os = "linux")]

@@ -1,10 +1,12 @@
 //! Terminals: a new one for a child, and the user's own.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Mutex;
 
 use super::{check, fd};
+use crate::sync::lock;
 
 /// A window's size in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +129,79 @@ impl RawMode {
 impl Drop for RawMode {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+/// A terminal where a line is typed that is not shown, or is; Ctrl-C and Ctrl-\\ end the line in place
+/// of signalling, so that whoever asks can put the terminal back first.
+pub(crate) struct Typing {
+    terminal: std::fs::File,
+}
+
+/// What the terminal was before somebody was asked, for whoever ends the program meanwhile.
+static ASKED: Mutex<Option<(OwnedFd, libc::termios)>> = Mutex::new(None);
+
+impl Typing {
+    /// Takes this program's own terminal.
+    ///
+    /// # Errors
+    /// `ENXIO` where there is none.
+    pub(crate) fn begin(shown: bool) -> io::Result<Self> {
+        let terminal = std::fs::File::options().read(true).write(true).open("/dev/tty")?;
+        let before = attributes(terminal.as_fd())?;
+        let mut typing = before;
+        typing.c_lflag |= libc::ICANON;
+        typing.c_lflag &= !libc::ISIG;
+        typing.c_iflag |= libc::ICRNL;
+        if !shown {
+            typing.c_lflag &= !(libc::ECHO | libc::ECHONL);
+        }
+        typing.c_cc[libc::VEOL] = before.c_cc[libc::VINTR];
+        typing.c_cc[libc::VEOL2] = before.c_cc[libc::VQUIT];
+        *lock(&ASKED) = Some((terminal.as_fd().try_clone_to_owned()?, before));
+        set_attributes(terminal.as_fd(), &typing, libc::TCSAFLUSH)?;
+        Ok(Self { terminal })
+    }
+
+    /// Shows what is asked.
+    pub(crate) fn show(&mut self, text: &str) -> io::Result<()> {
+        self.terminal.write_all(text.as_bytes())
+    }
+
+    /// The line that is typed; `None` where it was ended by Ctrl-C or Ctrl-\.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` where there is no line (Ctrl-D).
+    pub(crate) fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let special = attributes(self.terminal.as_fd())?.c_cc;
+        let mut line = Vec::new();
+        let mut byte = [0];
+        loop {
+            if self.terminal.read(&mut byte)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            match byte[0] {
+                b'\n' | b'\r' => return Ok(Some(line)),
+                end if [libc::VEOL, libc::VEOL2].iter().any(|place| special[*place] == end) => {
+                    return Ok(None);
+                }
+                other => line.push(other),
+            }
+        }
+    }
+}
+
+impl Drop for Typing {
+    fn drop(&mut self) {
+        stop_asking();
+    }
+}
+
+/// Puts back a terminal on which somebody is being asked, if there is one.
+pub(crate) fn stop_asking() {
+    let asked = lock(&ASKED).take();
+    if let Some((terminal, before)) = asked {
+        let _ = set_attributes(terminal.as_fd(), &before, libc::TCSANOW);
     }
 }
 

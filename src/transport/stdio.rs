@@ -58,6 +58,11 @@ impl LineSource {
         }
     }
 
+    /// The same, after what has been read already.
+    pub(crate) fn after(self, read: Vec<u8>) -> Self {
+        Self { read, ..self }
+    }
+
     /// The same, and calls `nudge` when it is time to let the far end hear something, whatever it
     /// sends itself.
     pub(crate) fn nudging(self, nudge: Box<dyn Fn() + Send>) -> Self {

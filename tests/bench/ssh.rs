@@ -45,9 +45,18 @@ impl Ssh {
             format!(
                 "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\n\
                  StrictModes no\nPidFile none\nUsePAM no\nPermitRootLogin yes\n\
-                 PasswordAuthentication no\n",
+                 PasswordAuthentication no\nSetEnv HOME={}\n",
                 host.display(),
-                directory.join("user.pub").display()
+                directory.join("user.pub").display(),
+                directory.display()
+            ),
+        )?;
+        fs::write(
+            directory.join("client"),
+            format!(
+                "Host bench\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {}\n  \
+                 UserKnownHostsFile /dev/null\n  StrictHostKeyChecking no\n",
+                user.display()
             ),
         )?;
         let mut daemon = Command::new(DAEMON);
@@ -69,8 +78,41 @@ impl Ssh {
     }
 }
 
+impl Ssh {
+    /// The same over a login of its own.
+    pub(crate) fn log_in_and_run(&self, line: &str) -> Command {
+        let mut command = Command::new("ssh");
+        command.args(["-o", "LogLevel=ERROR", "-F"]).arg(self.directory.join("client"));
+        command.args(["bench", line]);
+        command
+    }
+
+    /// `ta run --ssh`, with logins of its own.
+    pub(crate) fn ta(&self, binary: &Path, words: &[&str]) -> Command {
+        let mut command = Command::new(binary);
+        command.args(["run", "--ssh", "bench", "--ssh-config"]).arg(self.directory.join("client"));
+        command.args(words).env("XDG_RUNTIME_DIR", &self.directory).env_remove("TA_EXEC_URL");
+        command
+    }
+
+    /// Removes what `ta` has placed there, and ends its login.
+    pub(crate) fn clean(&self, binary: &Path) -> Command {
+        let mut command = Command::new(binary);
+        command.args(["ssh-clean", "--ssh-config"]).arg(self.directory.join("client")).arg("bench");
+        command.env("XDG_RUNTIME_DIR", &self.directory);
+        command
+    }
+}
+
 impl Drop for Ssh {
     fn drop(&mut self) {
+        // The login of `ta`, which would stand for ten minutes.
+        for socket in fs::read_dir(self.directory.join("ta")).into_iter().flatten().flatten() {
+            let mut end = Command::new("ssh");
+            end.args(["-F", "none", "-O", "exit", "-o"]);
+            end.arg(format!("ControlPath={}", socket.path().display())).arg("bench");
+            let _ = end.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

@@ -110,7 +110,7 @@ fn protocol_does_no_io() {
 fn the_guide_uses_no_option_that_its_command_has_not() {
     let names = ["exec-server", "run", "forward", "connect", "ping", "cp", "fs", "completions"];
     let mut seen = 0;
-    for page in ["docs/guide.md", "docs/deploy.md", "README.md"] {
+    for page in ["docs/guide.md", "docs/deploy.md", "docs/ssh.md", "README.md"] {
         let text = read(page);
         for (at, _) in text.match_indices("ta ") {
             let rest = &text[at + 3..];

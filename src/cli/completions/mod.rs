@@ -104,9 +104,9 @@ enum Value {
 /// What an option's value is.
 fn value_of(long: &str) -> Value {
     match long {
-        "--token-file" | "--epoch-file" | "--config" => Value::File,
+        "--token-file" | "--epoch-file" | "--config" | "--ssh-config" => Value::File,
         // That of `ta run` is on another machine, which often has the same.
-        "--cwd" => Value::Directory,
+        "--cwd" | "--server-dir" => Value::Directory,
         "--log-level" => Value::Words(&["off", "error", "warn", "info", "debug"]),
         "--log-format" => Value::Words(&["text", "json"]),
         _ => Value::Any,
@@ -135,7 +135,7 @@ fn commands() -> Vec<Command> {
 fn flags(command: &argh::CommandInfoWithArgs) -> Vec<Flag> {
     let below = command.commands.iter().flat_map(|action| action.command.flags);
     let mut flags: Vec<Flag> = Vec::new();
-    for one in command.flags.iter().chain(below) {
+    for one in command.flags.iter().chain(below).filter(|one| !one.hidden) {
         match flags.iter_mut().find(|flag| flag.long == one.long) {
             // Not all that have it have its short form.
             Some(known) => known.short = known.short.or(one.short),

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::progress::Progress;
 use crate::cli::arguments::escaped;
 use crate::cli::end::End;
 use crate::cli::files::{Parts, Shared, Store, Wanted, wire};
 use crate::cli::fs::name;
+use crate::cli::progress::Progress;
 use crate::protocol::{DirEntry, Mode, StatResult};
 
 /// Where it comes from and goes to.

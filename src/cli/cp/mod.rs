@@ -2,7 +2,6 @@
 
 mod item;
 mod operand;
-mod progress;
 mod small;
 mod tally;
 mod tree;

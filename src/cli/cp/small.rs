@@ -7,10 +7,10 @@ use std::thread;
 use crossbeam_channel::bounded;
 
 use super::item::Item;
-use super::progress::Progress;
 use super::tally::Tally;
 use crate::cli::end::End;
 use crate::cli::files::{Store, wire};
+use crate::cli::progress::Progress;
 use crate::error::{Error, Result};
 use crate::protocol::{StatParams, StatResult};
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::progress::Progress;
 use crate::cli::arguments::say_error;
 use crate::cli::end::End;
 use crate::cli::files::Temporaries;
+use crate::cli::progress::Progress;
 
 /// The exit code, and what is said on the way to it.
 pub(super) struct Tally {

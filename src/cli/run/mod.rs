@@ -248,9 +248,19 @@ mod tests {
             let run = Run::from_args(&["ta", "run"], &[switch, "ls"]).ok().unwrap();
             assert_eq!(run.program, ["ls"], "{switch} takes a value");
         }
-        for option in
-            ["--exec", "--via", "--epoch", "--token-file", "--cwd", "--env", "--command", "-c"]
-        {
+        for option in [
+            "--exec",
+            "--via",
+            "--ssh",
+            "--ssh-config",
+            "--server-dir",
+            "--epoch",
+            "--token-file",
+            "--cwd",
+            "--env",
+            "--command",
+            "-c",
+        ] {
             assert!(Run::from_args(&["ta", "run"], &[option]).is_err(), "{option} takes a value");
         }
     }

@@ -10,6 +10,7 @@ mod idle;
 mod latency;
 mod output;
 mod round_trip;
+mod ssh;
 mod start;
 mod throughput;
 
@@ -41,6 +42,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("ping", round_trip::ping),
     ("throughput", throughput::throughput),
     ("forward", forward::forward),
+    ("ssh", ssh::ssh),
 ];
 
 /// Measures; what fails is a row that says so.

@@ -4,7 +4,7 @@ mod codes;
 mod failures;
 mod hostile;
 mod places;
-mod pty;
+pub(crate) mod pty;
 mod signals;
 mod streams;
 mod terminal;
@@ -68,12 +68,24 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// Runs a command to its end.
+    #[track_caller]
+    pub(crate) fn of(command: Command) -> Self {
+        Running::start(command).finish()
+    }
+
+    /// It has done what it should, without a word on stderr.
+    #[track_caller]
+    pub(crate) fn assert_ok(&self, what: &str) {
+        assert_eq!((self.code, self.stderr.as_str()), (0, ""), "{what}: {self:?}");
+    }
+
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
     #[track_caller]
-    fn assert(&self, code: i32, stdout: &str, stderr: &str) {
+    pub(crate) fn assert(&self, code: i32, stdout: &str, stderr: &str) {
         let found = (self.code, self.text(), self.stderr.as_str());
         assert_eq!(found, (code, stdout.to_owned(), stderr));
     }

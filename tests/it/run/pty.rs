@@ -10,23 +10,23 @@ use std::process::{Command, Stdio};
 use super::{Followed, Running};
 use crate::support::{DEADLINE, eventually};
 
-pub(super) struct Pty {
+pub(crate) struct Pty {
     master: File,
     /// Kept open, so that its mode can be looked at before and after.
     terminal: File,
     /// What is shown on it.
-    pub(super) screen: Followed,
+    pub(crate) screen: Followed,
 }
 
 /// A terminal's mode, comparable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mode {
+pub(crate) struct Mode {
     flags: [libc::tcflag_t; 4],
     characters: Vec<libc::cc_t>,
 }
 
 impl Mode {
-    pub(super) fn is_raw(&self) -> bool {
+    pub(crate) fn is_raw(&self) -> bool {
         let [input, output, _, local] = self.flags;
         input & (libc::ICRNL | libc::IXON) == 0
             && output & libc::OPOST == 0
@@ -35,7 +35,7 @@ impl Mode {
 }
 
 impl Pty {
-    pub(super) fn new(cols: u16, rows: u16) -> Self {
+    pub(crate) fn new(cols: u16, rows: u16) -> Self {
         // SAFETY: takes flags only.
         let master = checked(unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY) }).unwrap();
         // SAFETY: the call made this descriptor and nobody else knows it.
@@ -58,14 +58,14 @@ impl Pty {
     }
 
     /// Starts a program that has this terminal as its own and as stdin, stdout and stderr.
-    pub(super) fn start(&self, mut command: Command) -> Running {
+    pub(crate) fn start(&self, mut command: Command) -> Running {
         let stdio = || Stdio::from(self.terminal.try_clone().unwrap());
         command.stdin(stdio()).stdout(stdio()).stderr(stdio());
         self.spawn(command, &self.screen)
     }
 
     /// The same with its stdout on a pipe.
-    pub(super) fn start_piped(&self, mut command: Command) -> Running {
+    pub(crate) fn start_piped(&self, mut command: Command) -> Running {
         let stdio = || Stdio::from(self.terminal.try_clone().unwrap());
         command.stdin(stdio()).stdout(Stdio::piped()).stderr(stdio());
         self.spawn(command, &Followed::default())
@@ -86,18 +86,18 @@ impl Pty {
     }
 
     /// Types.
-    pub(super) fn write(&self, keys: &str) {
+    pub(crate) fn write(&self, keys: &str) {
         (&self.master).write_all(keys.as_bytes()).unwrap();
     }
 
-    pub(super) fn resize(&self, cols: u16, rows: u16) {
+    pub(crate) fn resize(&self, cols: u16, rows: u16) {
         let size = libc::winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
         // SAFETY: TIOCSWINSZ reads one winsize.
         checked(unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) })
             .unwrap();
     }
 
-    pub(super) fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> Mode {
         // SAFETY: termios is plain integers.
         let mut found: libc::termios = unsafe { std::mem::zeroed() };
         // SAFETY: tcgetattr stores one termios.
@@ -107,7 +107,7 @@ impl Pty {
     }
 
     #[track_caller]
-    pub(super) fn await_raw(&self) {
+    pub(crate) fn await_raw(&self) {
         eventually(DEADLINE, "the terminal is in raw mode", || self.mode().is_raw());
     }
 }

@@ -1,6 +1,12 @@
 //! What has to do with ssh, beside the real programs of OpenSSH.
 
+mod daemon;
+mod ends;
 mod hosts;
 mod hosts_files;
 mod hosts_generated;
 mod hosts_oracle;
+mod installs;
+mod prompts;
+mod shells;
+mod ways;

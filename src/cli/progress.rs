@@ -61,6 +61,12 @@ impl Progress {
         }
     }
 
+    /// So many bytes of it are on their way by now.
+    pub(super) fn reach(&mut self, bytes: u64) {
+        let more = bytes.saturating_sub(self.done);
+        self.add(usize::try_from(more).unwrap_or(usize::MAX));
+    }
+
     /// Makes room for a message, or for what comes after `ta`.
     pub(super) fn clear(&mut self) {
         if self.drawn.take().is_some() {

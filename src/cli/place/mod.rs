@@ -1,17 +1,28 @@
-//! Which environment a command means: `--exec URL`, `--via 'COMMAND ARGS…'`, or this machine.
+//! Which environment a command means: `--exec URL`, `--via 'COMMAND ARGS…'`, `--ssh HOST`, or this
+//! machine.
 //!
 //! The options that say so stand in [`command!`] alone, which all commands are declared by, and in
 //! [`Options`], which it fills.
+
+mod runner;
+#[cfg(feature = "host")]
+mod ssh;
+
+pub(super) use runner::Runner;
+#[cfg(feature = "host")]
+pub(super) use ssh::host as ssh_host;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
 use super::{arguments, say_error, token};
-use crate::client::{ClientOptions, ExecClient, Opened, Process};
+use crate::client::{ClientOptions, ExecClient, Opened};
 use crate::environment::{ExecEnvironment, LocalExecEnvironment, RemoteExecEnvironment};
 use crate::error::{Error, Result};
-use crate::protocol::{ExecParams, InitializeResult, MAX_EPOCH, SpawnParams};
+use crate::protocol::MAX_EPOCH;
+#[cfg(feature = "host")]
+use crate::ssh::SshHost;
 use crate::sys;
 
 /// The variable that the URL comes in.
@@ -33,6 +44,19 @@ macro_rules! command {
             /// such as 'docker exec -i NAME /ta exec-server --stdio'
             #[argh(option)]
             via: Option<String>,
+            #[cfg(feature = "host")]
+            /// reach a host by ssh, as ~/.ssh/config has it; a server is placed there first
+            #[argh(option)]
+            ssh: Option<String>,
+            #[cfg(feature = "host")]
+            /// with --ssh, read this configuration and nothing of the system's, as ssh -F does
+            #[argh(option)]
+            ssh_config: Option<String>,
+            #[cfg(feature = "host")]
+            /// with --ssh, look here first for what is placed there: ta-server-TARGET, ta-TARGET
+            /// (else TA_SERVER_DIR)
+            #[argh(option)]
+            server_dir: Option<String>,
             /// be a host of this epoch, which fences those of smaller ones (without one, nobody is
             /// fenced)
             #[argh(option, from_str_fn(crate::cli::place::epoch))]
@@ -53,6 +77,12 @@ macro_rules! command {
                 $crate::cli::place::Options {
                     exec: self.exec.take(),
                     via: self.via.take(),
+                    #[cfg(feature = "host")]
+                    ssh: self.ssh.take(),
+                    #[cfg(feature = "host")]
+                    ssh_config: self.ssh_config.take(),
+                    #[cfg(feature = "host")]
+                    server_dir: self.server_dir.take(),
                     epoch: self.epoch,
                     token_file: self.token_file.take(),
                     ca_file: self.ca_file.take(),
@@ -67,6 +97,12 @@ pub(super) use command;
 pub(super) struct Options {
     pub(super) exec: Option<String>,
     pub(super) via: Option<String>,
+    #[cfg(feature = "host")]
+    pub(super) ssh: Option<String>,
+    #[cfg(feature = "host")]
+    pub(super) ssh_config: Option<String>,
+    #[cfg(feature = "host")]
+    pub(super) server_dir: Option<String>,
     pub(super) epoch: Option<u64>,
     pub(super) token_file: Option<String>,
     pub(super) ca_file: Option<String>,
@@ -103,6 +139,9 @@ enum Way {
     Server { url: String, token: Option<String> },
     /// A program whose stdin and stdout speak the protocol.
     Via(Vec<String>),
+    /// A host that is reached by ssh.
+    #[cfg(feature = "host")]
+    Ssh(SshHost),
     /// This machine.
     Here,
 }
@@ -114,7 +153,7 @@ impl Options {
     /// Two ways are given, or one that is none; the token is given twice, for no server, or cannot be
     /// read.
     pub(super) fn place(self, variables: Variables) -> Result<Place> {
-        self.placed(|path| PathBuf::from(path), variables)
+        self.placed(PathBuf::from, variables)
     }
 
     /// The same of a command whose arguments may be any bytes.
@@ -122,22 +161,41 @@ impl Options {
     /// # Errors
     /// The same; what is no path is no text.
     pub(super) fn place_of_carried(self, variables: Variables) -> Result<Place> {
-        for (option, value) in [("--exec", &self.exec), ("--via", &self.via)] {
+        let texts = [
+            ("--exec", &self.exec),
+            ("--via", &self.via),
+            #[cfg(feature = "host")]
+            ("--ssh", &self.ssh),
+        ];
+        for (option, value) in texts {
             if value.as_deref().is_some_and(|value| !arguments::is_text(value)) {
                 return Err(Error::params(format!("{option} is not UTF-8")));
             }
         }
-        self.placed(arguments::path, variables)
+        self.placed(|text| arguments::path(&text), variables)
     }
 
-    fn placed(self, path: impl Fn(&str) -> PathBuf, variables: Variables) -> Result<Place> {
-        let token_file = self.token_file.as_deref().map(&path);
-        let ca_file = self.ca_file.as_deref().map(&path);
-        let way = match (self.exec, self.via) {
-            (Some(_), Some(_)) => return Err(Error::params("--exec and --via are both given")),
-            (None, Some(via)) => Way::via(&via)?,
-            (Some(url), None) => Way::Server { url, token: None },
-            (None, None) => match variables.url.map(OsString::into_string) {
+    #[cfg(not(feature = "host"))]
+    fn ssh_way(&mut self, _path: &impl Fn(String) -> PathBuf) -> Result<Option<Way>> {
+        Ok(None)
+    }
+
+    fn placed(mut self, path: impl Fn(String) -> PathBuf, variables: Variables) -> Result<Place> {
+        let ssh = self.ssh_way(&path)?;
+        let token_file = self.token_file.map(&path);
+        let ca_file = self.ca_file.map(&path);
+        let way = match (self.exec, self.via, ssh) {
+            (Some(_), Some(_), _) => {
+                return Err(Error::params("--exec and --via are both given"));
+            }
+            (Some(_), _, Some(_)) => {
+                return Err(Error::params("--exec and --ssh are both given"));
+            }
+            (_, Some(_), Some(_)) => return Err(Error::params("--via and --ssh are both given")),
+            (None, None, Some(ssh)) => ssh,
+            (None, Some(via), None) => Way::via(&via)?,
+            (Some(url), None, None) => Way::Server { url, token: None },
+            (None, None, None) => match variables.url.map(OsString::into_string) {
                 Some(Ok(url)) => Way::Server { url, token: None },
                 Some(Err(_)) => return Err(Error::params(format!("{URL} is not UTF-8"))),
                 None => Way::Here,
@@ -241,6 +299,8 @@ impl Place {
         match self.way {
             Way::Server { url, token } => options.websocket(&url, token.as_deref()),
             Way::Via(words) => options.stdio(&words),
+            #[cfg(feature = "host")]
+            Way::Ssh(host) => options.ssh(host),
             Way::Here => options.in_memory(&LocalExecEnvironment::new(None)?),
         }
     }
@@ -255,52 +315,14 @@ impl Place {
         match self.way {
             Way::Server { url, token } => options.open_websocket(&url, token.as_deref()),
             Way::Via(words) => options.open_stdio(&words),
+            #[cfg(feature = "host")]
+            Way::Ssh(host) => options.open_ssh(host),
             Way::Here => {
                 let program = own_program()?;
                 let words = ["exec-server", "--stdio"].map(OsString::from);
                 options.open_stdio(&[&[program.into_os_string()], &words[..]].concat())
             }
         }
-    }
-}
-
-/// As much of an environment as `ta run` needs. (The whole interface would bring all that a host can
-/// do into a build that is to be small.) Dropped, it ends what it has started.
-pub(super) trait Runner: Send {
-    /// What it says of itself.
-    fn about(&self) -> Result<InitializeResult>;
-    /// Runs a command line in the shell.
-    fn exec(&self, params: &ExecParams) -> Result<Process>;
-    /// Starts a program.
-    fn spawn(&self, params: &SpawnParams) -> Result<Process>;
-}
-
-impl Runner for ExecClient {
-    fn about(&self) -> Result<InitializeResult> {
-        self.initialize()
-    }
-
-    fn exec(&self, params: &ExecParams) -> Result<Process> {
-        self.exec(params)
-    }
-
-    fn spawn(&self, params: &SpawnParams) -> Result<Process> {
-        self.spawn(params)
-    }
-}
-
-#[cfg(feature = "host")]
-impl Runner for LocalExecEnvironment {
-    fn about(&self) -> Result<InitializeResult> {
-        ExecEnvironment::about(self)
-    }
-
-    fn exec(&self, params: &ExecParams) -> Result<Process> {
-        ExecEnvironment::exec(self, params)
-    }
-
-    fn spawn(&self, params: &SpawnParams) -> Result<Process> {
-        ExecEnvironment::spawn(self, params)
     }
 }
 
@@ -320,6 +342,8 @@ impl fmt::Display for Place {
                 f.write_str(url.split(['?', '#']).next().unwrap_or_default())
             }
             Way::Via(words) => f.write_str(&words.join(" ")),
+            #[cfg(feature = "host")]
+            Way::Ssh(host) => write!(f, "{host} by ssh"),
             Way::Here => f.write_str("this machine"),
         }
     }
