@@ -36,6 +36,7 @@ mod net;
 mod process;
 pub mod protocol;
 mod registry;
+mod search;
 mod server;
 pub mod ssh;
 mod supervision;

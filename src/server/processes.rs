@@ -9,11 +9,12 @@ use super::sink::{Awaited, HostSink};
 use crate::environment::Machine;
 use crate::error::Result;
 use crate::log;
-use crate::process::{Command, Family, Terms, number_of};
+use crate::process::{Command, Family, Order, Terms, number_of};
 use crate::protocol::{
     AckParams, Empty, ExecParams, KillParams, KillResult, ProcessId, ResizeParams, SpawnParams,
     WriteParams,
 };
+use crate::registry::Place;
 use crate::sys::pty::Size;
 use crate::sys::signal;
 use crate::transport::Outbox;
@@ -67,6 +68,14 @@ impl Processes {
         let number = place.number();
         let sink = HostSink::new(place, awaited(responder), &self.outbox, id.clone(), self.number);
         self.family.start(number, id, command, terms, sink);
+    }
+
+    /// Takes an id for something that is no process.
+    ///
+    /// # Errors
+    /// It is in use, or there is no room.
+    pub(super) fn reserve(&self, id: &ProcessId) -> Result<Place<Order>> {
+        self.family.reserve(id)
     }
 
     /// `process/write`
