@@ -55,7 +55,7 @@ clean:
 
 test-tools:
 	@sh tests/tools.sh python3 ip ps stty unshare script prlimit nsenter chroot chattr strace setsid \
-	    setpriv systemd-socket-activate bash zsh fish git ssh sshd node npm
+	    setpriv systemd-socket-activate bash zsh fish git ssh sshd node npm fdfind rg
 	@sh tests/real.sh $(TARGET)/real
 
 lint-tools:

@@ -13,6 +13,8 @@ package() {
         chattr) echo e2fsprogs ;;
         systemd-socket-activate) echo systemd ;;
         node) echo nodejs ;;
+        fdfind) echo fd-find ;;
+        rg) echo ripgrep ;;
         ssh | ssh-keygen) echo openssh-client ;;
         sshd) echo openssh-server ;;
         *) echo "$1" ;;
