@@ -54,6 +54,6 @@ test-tools:
 	@sh tests/tools.sh python3 ip ps stty unshare script prlimit nsenter chroot chattr strace setsid \
 	    setpriv systemd-socket-activate bash zsh fish tcsh csh dash busybox git ssh sshd dropbear node npm \
 	    nm strip gzip curl qemu-aarch64-static clang openssl nginx caddy stunnel4 s6-supervise runsv \
-	    supervisord systemd-analyze docker-compose pip3
+	    supervisord systemd-analyze docker-compose pip3 fdfind rg
 	@sh tests/real.sh $(TARGET)/real
 	@sh tests/validators.sh $(TARGET)/validators

@@ -44,6 +44,7 @@ mod net;
 mod process;
 pub mod protocol;
 mod registry;
+mod search;
 mod server;
 #[cfg(feature = "host")]
 pub mod ssh;

@@ -20,6 +20,8 @@ package() {
         pip3) echo python3-pip ;;
         nm) echo binutils ;;
         qemu-aarch64-static) echo qemu-user-static ;;
+        fdfind) echo fd-find ;;
+        rg) echo ripgrep ;;
         ssh | ssh-keygen) echo openssh-client ;;
         sshd) echo openssh-server ;;
         dropbear) echo dropbear-bin ;;

@@ -10,7 +10,8 @@ use crate::buffers;
 use crate::environment::Answer;
 use crate::error::Result;
 use crate::protocol::{
-    CopyParams, Empty, MkdirParams, PathParams, ReadFileParams, ReadFileResult, ReaddirResult,
+    CopyParams, Empty, FindParams, FindResult, GrepParams, GrepResult, KillParams, KillResult,
+    MkdirParams, PathParams, ProcessId, ReadFileParams, ReadFileResult, ReaddirResult,
     RealpathResult, RemoveParams, RenameParams, StatParams, StatResult, WriteFileParams,
     WriteFileResult, method,
 };
@@ -119,6 +120,32 @@ impl ExecClient {
     /// `Os(ENOENT)` and the like; `ConnectionLost`.
     pub fn realpath(&self, params: &PathParams) -> Result<RealpathResult> {
         self.file_call(method::REALPATH, params)
+    }
+
+    /// Finds what has a name below a directory. As with [`ExecClient::grep`], there is no deadline:
+    /// a `process_id` of the params is what to end it by.
+    ///
+    /// # Errors
+    /// `InvalidParams`, `Os(ENOTDIR)` and the like; `Os(ECANCELED)`; `ConnectionLost`.
+    pub fn find(&self, params: &FindParams) -> Result<FindResult> {
+        self.file_call(method::FIND, params)
+    }
+
+    /// Finds the lines that match in the files below a directory.
+    ///
+    /// # Errors
+    /// `InvalidParams`, `Os(ENOENT)` and the like; `Os(ECANCELED)`; `ConnectionLost`.
+    pub fn grep(&self, params: &GrepParams) -> Result<GrepResult> {
+        self.file_call(method::GREP, params)
+    }
+
+    /// Ends a search by its `process_id`. `false` where there is none.
+    ///
+    /// # Errors
+    /// `ConnectionLost`.
+    pub fn end_search(&self, id: &ProcessId) -> Result<bool> {
+        let params = KillParams { process_id: id.clone(), signal: None, grace_ms: None };
+        self.file_call(method::KILL, &params).map(|KillResult { running }| running)
     }
 
     fn file_call<R: DeserializeOwned + Send + 'static>(

@@ -13,12 +13,13 @@ use crate::fs::{self, Part};
 use crate::mailbox::Reply;
 use crate::process::{self, Command, Ending, Family, Order, Sink, Terms};
 use crate::protocol::{
-    Base64, CopyParams, Empty, ExecParams, InitializeResult, KillResult, MkdirParams, Mode,
-    PathParams, ProcessId, PtySize, ReadFileParams, ReadFileResult, ReaddirResult, RealpathResult,
-    RemoveParams, RenameParams, SignalName, SpawnParams, StatParams, StatResult, WirePath,
-    WriteFileParams, WriteFileResult,
+    Base64, CopyParams, Empty, ExecParams, FindParams, FindResult, GrepParams, GrepResult,
+    InitializeResult, KillResult, MkdirParams, Mode, PathParams, ProcessId, PtySize,
+    ReadFileParams, ReadFileResult, ReaddirResult, RealpathResult, RemoveParams, RenameParams,
+    SignalName, SpawnParams, StatParams, StatResult, WirePath, WriteFileParams, WriteFileResult,
 };
 use crate::registry::Place;
+use crate::search::{self, Running, Searches};
 use crate::sys::child::Group;
 use crate::sys::poll::Waker;
 use crate::sys::pty::Size;
@@ -30,6 +31,9 @@ const ENDING: Duration = Duration::from_secs(3);
 /// The most bytes of one file that are read at once: as much as a message of an exec-server holds by
 /// default, with what stands around it.
 const LONGEST_READ: u64 = 48 * 1024 * 1024 - 4096;
+
+/// The most bytes of what a search finds, as JSON: what an exec-server answers at most.
+const LONGEST_FOUND: usize = 64 * 1024 * 1024;
 
 /// This machine as an environment, served by this program itself. Clones share it; what has been
 /// started ends when the last one is dropped. (Not when this program is killed: only an exec-server
@@ -47,12 +51,19 @@ impl LocalExecEnvironment {
     /// `Os(ENOENT)`, `Os(ENOTDIR)` for a cwd that is none.
     pub fn new(cwd: Option<PathBuf>) -> Result<Self> {
         let machine = Machine::new(MachineOptions { cwd, ..MachineOptions::default() })?;
-        let started = Arc::new(Started(Family::new(MOST)));
+        let started = Started { family: Family::new(MOST), searches: Searches::default() };
+        let started = Arc::new(started);
         Ok(Self { machine: Arc::new(machine), started })
     }
 
     pub(crate) fn machine(&self) -> Arc<Machine> {
         Arc::clone(&self.machine)
+    }
+
+    /// Takes in a search, and its id among those of the processes.
+    fn begin_search(&self, id: Option<&ProcessId>) -> Result<(Running, Option<Place<Order>>)> {
+        let place = id.map(|id| self.started.family.reserve(id)).transpose()?;
+        Ok((self.started.searches.begin(id.cloned()), place))
     }
 
     fn path(&self, path: &WirePath) -> Result<PathBuf> {
@@ -66,7 +77,7 @@ impl LocalExecEnvironment {
         starting: Option<Answering<i32>>,
     ) -> Result<Process> {
         let (sender, events) = events();
-        let family = &self.started.0;
+        let family = &self.started.family;
         let place = family.reserve(id)?;
         let number = place.number();
         let started = Arc::downgrade(&self.started);
@@ -162,15 +173,34 @@ impl ExecEnvironment for LocalExecEnvironment {
         let path = WirePath::try_from(path).map_err(Error::params)?;
         Ok(RealpathResult { path })
     }
+
+    fn find(&self, params: &FindParams) -> Result<FindResult> {
+        let path = self.path(&params.path)?;
+        let (running, _place) = self.begin_search(params.process_id.as_ref())?;
+        search::find(&path, params, LONGEST_FOUND, running.leave())
+    }
+
+    fn grep(&self, params: &GrepParams) -> Result<GrepResult> {
+        let path = self.path(&params.path)?;
+        let (running, _place) = self.begin_search(params.process_id.as_ref())?;
+        search::grep(&path, params, LONGEST_FOUND, running.leave())
+    }
+
+    fn end_search(&self, id: &ProcessId) -> Result<bool> {
+        Ok(self.started.searches.end(id))
+    }
 }
 
 /// All that one environment has started; it ends when the last one who could start something has
 /// gone.
-struct Started(Family);
+struct Started {
+    family: Family,
+    searches: Searches,
+}
 
 impl Drop for Started {
     fn drop(&mut self) {
-        self.0.end(Instant::now() + ENDING);
+        self.family.end(Instant::now() + ENDING);
     }
 }
 
@@ -192,7 +222,7 @@ impl LocalControl {
     {
         let (answering, answer) = Answer::awaited();
         let started = self.started.upgrade().ok_or_else(closed)?;
-        order(&started.0, Box::new(move |outcome| answering.give(outcome.map(of))));
+        order(&started.family, Box::new(move |outcome| answering.give(outcome.map(of))));
         Ok(answer)
     }
 }
@@ -200,7 +230,7 @@ impl LocalControl {
 impl Control for LocalControl {
     fn acknowledge(&self, bytes: u64) {
         if let Some(started) = self.started.upgrade() {
-            started.0.acknowledge(&self.id, bytes);
+            started.family.acknowledge(&self.id, bytes);
         }
     }
 

@@ -94,9 +94,10 @@ use std::path::Path;
 use crate::client::RemoteConnection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
-    ConnectParams, CopyParams, ExecParams, InitializeResult, MkdirParams, PathParams,
-    ReadFileParams, ReadFileResult, ReaddirResult, RealpathResult, RemoveParams, RenameParams,
-    SpawnParams, StatParams, StatResult, WriteFileParams, WriteFileResult,
+    ConnectParams, CopyParams, ExecParams, FindParams, FindResult, GrepParams, GrepResult,
+    InitializeResult, MkdirParams, PathParams, ProcessId, ReadFileParams, ReadFileResult,
+    ReaddirResult, RealpathResult, RemoveParams, RenameParams, SpawnParams, StatParams, StatResult,
+    WriteFileParams, WriteFileResult,
 };
 
 /// A place where programs run and files are. Whoever writes an agent holds one of these and need
@@ -207,6 +208,27 @@ pub trait ExecEnvironment: Send + Sync {
     /// # Errors
     /// `Os(ENOENT)` and the like; `ConnectionLost`.
     fn realpath(&self, params: &PathParams) -> Result<RealpathResult>;
+
+    /// Finds what has a name below a directory; the first ones in order.
+    ///
+    /// # Errors
+    /// `InvalidParams` where a glob is none, `Os(ENOTDIR)` and the like; `Os(ECANCELED)` where the
+    /// search was ended; `DuplicateId`; `ConnectionLost`.
+    fn find(&self, params: &FindParams) -> Result<FindResult>;
+
+    /// Finds the lines that match in the files below a directory; the first ones in order.
+    ///
+    /// # Errors
+    /// `InvalidParams` where the pattern or a glob is none, `Os(ENOENT)` and the like;
+    /// `Os(ECANCELED)` where the search was ended; `DuplicateId`; `ConnectionLost`.
+    fn grep(&self, params: &GrepParams) -> Result<GrepResult>;
+
+    /// Ends a search by its `process_id`: whoever waits for it hears `Os(ECANCELED)`. `false` where
+    /// there is none.
+    ///
+    /// # Errors
+    /// `ConnectionLost`.
+    fn end_search(&self, id: &ProcessId) -> Result<bool>;
 
     /// Connects, from where the environment is, to a TCP port or a Unix socket.
     ///

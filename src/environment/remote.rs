@@ -8,9 +8,10 @@ use super::{Answer, ExecEnvironment, Process};
 use crate::client::{ExecClient, RemoteConnection};
 use crate::error::{Error, Result};
 use crate::protocol::{
-    ConnectParams, CopyParams, EnvDelta, ExecParams, InitializeResult, MkdirParams, PathParams,
-    ReadFileParams, ReadFileResult, ReaddirResult, RealpathResult, RemoveParams, RenameParams,
-    SpawnParams, StatParams, StatResult, WriteFileParams, WriteFileResult,
+    ConnectParams, CopyParams, EnvDelta, ExecParams, FindParams, FindResult, GrepParams,
+    GrepResult, InitializeResult, MkdirParams, PathParams, ProcessId, ReadFileParams,
+    ReadFileResult, ReaddirResult, RealpathResult, RemoveParams, RenameParams, SpawnParams,
+    StatParams, StatResult, WriteFileParams, WriteFileResult,
 };
 
 /// An environment at the far end of a connection. Clones share it.
@@ -150,6 +151,18 @@ impl ExecEnvironment for RemoteExecEnvironment {
 
     fn realpath(&self, params: &PathParams) -> Result<RealpathResult> {
         self.client.realpath(params)
+    }
+
+    fn find(&self, params: &FindParams) -> Result<FindResult> {
+        self.client.find(params)
+    }
+
+    fn grep(&self, params: &GrepParams) -> Result<GrepResult> {
+        self.client.grep(params)
+    }
+
+    fn end_search(&self, id: &ProcessId) -> Result<bool> {
+        self.client.end_search(id)
     }
 
     fn connect(&self, params: &ConnectParams) -> Result<RemoteConnection> {

@@ -17,6 +17,7 @@ mod rename;
 mod replace;
 mod staged;
 mod stat;
+mod subject;
 mod write;
 
 pub(crate) use content::progress;
@@ -28,6 +29,7 @@ pub(crate) use remove::remove;
 pub(crate) use rename::rename;
 pub(crate) use staged::{Staged, abandon_staged};
 pub(crate) use stat::{devices, stat};
+pub(crate) use subject::{Subject, check_directory, file_type_of, open_entry, subject};
 pub(crate) use write::{Terms, write};
 
 use std::ffi::OsStr;

@@ -80,6 +80,11 @@ fn check(kind: FileType, path: &Path) -> Result<()> {
 }
 
 impl Reading<'_> {
+    /// The file itself.
+    pub(super) fn into_file(self) -> File {
+        self.file
+    }
+
     /// Stands for the content as it was when it was opened.
     pub(crate) fn version(&self) -> &str {
         &self.version

@@ -13,6 +13,7 @@ mod net;
 mod path;
 mod process;
 pub(crate) mod rpc;
+mod search;
 mod session;
 mod whereabouts;
 
@@ -34,6 +35,7 @@ pub use process::{
     OutputEvent, ProcessId, PtySize, ResizeParams, SignalName, SpawnParams, SpawnResult,
     WriteParams,
 };
+pub use search::{FindParams, FindResult, FoundEntry, GrepMatch, GrepParams, GrepResult};
 pub use session::{Empty, InitializeParams, InitializeResult};
 
 /// The version that `initialize` answers.
@@ -90,6 +92,10 @@ pub mod method {
     pub const COPY: &str = "fs/copy";
     /// `fs/realpath`
     pub const REALPATH: &str = "fs/realpath";
+    /// `fs/find`
+    pub const FIND: &str = "fs/find";
+    /// `fs/grep`
+    pub const GREP: &str = "fs/grep";
     /// `net/connect`
     pub const CONNECT: &str = "net/connect";
     /// `net/write`

@@ -10,11 +10,12 @@ use crate::environment::Machine;
 use crate::error::Result;
 use crate::log;
 use crate::metrics::{self, Kind};
-use crate::process::{Command, Family, Terms, number_of};
+use crate::process::{Command, Family, Order, Terms, number_of};
 use crate::protocol::{
     AckParams, Empty, ExecParams, KillParams, KillResult, ProcessId, ResizeParams, SpawnParams,
     WriteParams,
 };
+use crate::registry::Place;
 use crate::sys::pty::Size;
 use crate::sys::signal;
 use crate::transport::Outbox;
@@ -76,6 +77,14 @@ impl Processes {
         let told = Told { connection: self.number, id: id.clone(), kind, line };
         let sink = HostSink::new(place, awaited(responder), &self.outbox, told);
         self.family.start(number, id, command, terms, sink);
+    }
+
+    /// Takes an id for something that is no process.
+    ///
+    /// # Errors
+    /// It is in use, or there is no room.
+    pub(super) fn reserve(&self, id: &ProcessId) -> Result<Place<Order>> {
+        self.family.reserve(id)
     }
 
     /// `process/write`

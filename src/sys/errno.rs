@@ -54,6 +54,10 @@ pub(crate) const EEXIST: i32 = libc::EEXIST;
 pub(crate) const ENOTDIR: i32 = libc::ENOTDIR;
 /// A path or a name is too long.
 pub(crate) const ENAMETOOLONG: i32 = libc::ENAMETOOLONG;
+/// A directory, where a file was meant.
+pub(crate) const EISDIR: i32 = libc::EISDIR;
+/// Ended before it was done.
+pub(crate) const ECANCELED: i32 = libc::ECANCELED;
 /// No descriptor is left.
 pub(crate) const EMFILE: i32 = libc::EMFILE;
 /// Not a terminal.

@@ -45,6 +45,7 @@ mod ping;
 mod process;
 mod real;
 mod run;
+mod search;
 mod ssh;
 mod stdio;
 mod support;

@@ -1,5 +1,7 @@
 //! `ta fs`: files of an environment, one at a time.
 
+mod find;
+mod grep;
 mod ls;
 mod mkdir;
 mod mv;
@@ -14,6 +16,9 @@ pub(super) use ls::name;
 use std::process::ExitCode;
 
 use argh::{ArgsInfo, FromArgs};
+
+use super::arguments::{is_text, say_error};
+use super::end::End;
 
 /// Read, write, list and change files of an environment: on another machine, in a container, or
 /// here.
@@ -43,6 +48,8 @@ enum Action {
     Mkdir(mkdir::Mkdir),
     Rm(rm::Rm),
     Mv(mv::Mv),
+    Find(find::Find),
+    Grep(grep::Grep),
 }
 
 impl Fs {
@@ -56,6 +63,20 @@ impl Fs {
             Action::Mkdir(mkdir) => super::files::exit(mkdir.run()),
             Action::Rm(rm) => super::files::exit(rm.run()),
             Action::Mv(mv) => super::files::exit(mv.run()),
+            Action::Find(find) => super::files::exit(find.run()),
+            Action::Grep(grep) => super::files::exit(grep.run()),
         }
+    }
+}
+
+/// A pattern has to be text, whatever bytes a path may have.
+fn check_text(what: &str, pattern: &str) -> Result<(), End> {
+    if is_text(pattern) { Ok(()) } else { Err(End::usage(format!("{what} is not UTF-8"))) }
+}
+
+/// Says that there is more than has been shown, where people look.
+fn said_limit(truncated: bool, shown: usize) {
+    if truncated {
+        say_error(&format!("there is more than these {shown} (--limit)"));
     }
 }

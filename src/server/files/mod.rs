@@ -16,11 +16,13 @@ use crate::buffers;
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{self, Part};
+use crate::process::Order;
 use crate::protocol::{
-    CopyParams, Empty, MkdirParams, Mode, PathParams, ReadFileParams, ReaddirResult,
-    RealpathResult, RemoveParams, RenameParams, StatParams, WirePath, WriteFileParams,
-    file_content,
+    CopyParams, Empty, FindParams, GrepParams, MkdirParams, Mode, PathParams, ProcessId,
+    ReadFileParams, ReaddirResult, RealpathResult, RemoveParams, RenameParams, StatParams,
+    WirePath, WriteFileParams, file_content,
 };
+use crate::search::{self, Leave, Searches};
 use crate::transport::Outbox;
 use budget::{Budget, MOST, Share};
 use queue::{Job, Queue, Turn};
@@ -42,7 +44,11 @@ pub(super) struct Files {
     fence: Arc<Fence>,
     environment: Arc<Machine>,
     answers: Answers,
+    searches: Searches,
 }
+
+/// What holds an id among those of the processes.
+type Place = crate::registry::Place<Order>;
 
 /// How answers get out.
 #[derive(Clone)]
@@ -56,7 +62,8 @@ impl Files {
     pub(super) fn new(environment: &Arc<Machine>, longest: usize, fence: &Arc<Fence>) -> Self {
         let answers = Answers { budget: Arc::default(), longest };
         let environment = Arc::clone(environment);
-        Self { queue: Queue::new(), fence: Arc::clone(fence), environment, answers }
+        let fence = Arc::clone(fence);
+        Self { queue: Queue::new(), fence, environment, answers, searches: Searches::default() }
     }
 
     pub(super) fn read_file(&self, params: &ReadFileParams, responder: Responder) {
@@ -142,6 +149,52 @@ impl Files {
         });
     }
 
+    pub(super) fn find(&self, params: FindParams, responder: Responder, place: Option<Place>) {
+        let id = params.process_id.clone();
+        self.search(&params.path.clone(), id, responder, place, move |path, longest, leave| {
+            search::find(path, &params, longest, leave)
+        });
+    }
+
+    pub(super) fn grep(&self, params: GrepParams, responder: Responder, place: Option<Place>) {
+        let id = params.process_id.clone();
+        self.search(&params.path.clone(), id, responder, place, move |path, longest, leave| {
+            search::grep(path, &params, longest, leave)
+        });
+    }
+
+    /// A search holds the place of its id, if it has one, until it is answered.
+    fn search<T: Serialize>(
+        &self,
+        path: &WirePath,
+        id: Option<ProcessId>,
+        responder: Responder,
+        place: Option<Place>,
+        search: impl FnOnce(&Path, usize, &Leave) -> Result<T> + Send + 'static,
+    ) {
+        let Some(([path], responder)) = self.paths([path], responder) else { return };
+        let running = self.searches.begin(id);
+        let answers = self.answers.clone();
+        let paths = vec![path.clone()];
+        let search = move |turn: &Turn, responder: Responder| {
+            let longest = answers.longest.saturating_sub(responder.id_size());
+            // What it waits for is not taken for a file system that hangs.
+            let found = turn.park(|| search(&path, longest, running.leave()));
+            // The host may use the id again as soon as it has the answer.
+            drop((running, place));
+            match found {
+                Ok(found) => answers.send(turn, &found, responder),
+                Err(error) => responder.send::<()>(&Err(error)),
+            }
+        };
+        self.submit(Kind::Search, paths, responder, Box::new(search));
+    }
+
+    /// Ends the search of that id. `false` where there is none.
+    pub(super) fn end_search(&self, id: &ProcessId) -> bool {
+        self.searches.end(id)
+    }
+
     /// Whether all has been done, and all long answers have been written.
     pub(super) fn are_idle(&self) -> bool {
         self.queue.is_empty() && self.answers.budget.is_whole()
@@ -160,6 +213,7 @@ impl Files {
     /// The connection is over: nothing more is begun. Where a newer host waits for that, no read
     /// is waited for; the gate tells when the changes are over.
     pub(super) fn stop(&self) {
+        self.searches.end_all();
         self.answers.budget.end();
         self.queue.stop(ENDING, &|| self.fence.is_down());
     }
@@ -297,6 +351,14 @@ impl Answers {
             return responder.send::<()>(&Err(Error::new(ErrorKind::TooLarge, message)));
         }
         let Some(share) = share.or_else(|| self.share(turn, buffer.len())) else { return };
+        turn.park(|| responder.finish(buffer, Box::new(share)));
+    }
+
+    /// Sends what has been found.
+    fn send(&self, turn: &Turn, result: &impl Serialize, responder: Responder) {
+        let mut buffer = responder.begin(AROUND);
+        crate::protocol::rpc::write_json(&mut buffer, result);
+        let Some(share) = self.share(turn, buffer.len()) else { return };
         turn.park(|| responder.finish(buffer, Box::new(share)));
     }
 

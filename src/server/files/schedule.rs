@@ -22,6 +22,8 @@ pub(super) const MOST_RUNNING: usize = 512;
 pub(super) const STALLED: Duration = Duration::from_millis(50);
 /// After so long a request may be passed by what is on another file system.
 const LATE: Duration = Duration::from_secs(2);
+/// Searches that run at the same time; each reads as fast as the machine can.
+const MOST_SEARCHING: usize = 4;
 /// Answers that wait for the host to read, from which on no more are made.
 const MOST_PARKED: usize = 16;
 
@@ -32,6 +34,8 @@ pub(super) enum Kind {
     Look,
     /// It looks, and its answer may be long.
     Read,
+    /// It looks, and that may take as long as it likes: nothing that comes later waits for it.
+    Search,
     /// It changes something.
     Change,
 }
@@ -162,7 +166,7 @@ impl Schedule {
         let mut has_fresh_look = false;
         for entry in &self.entries {
             let is_change = entry.kind == Kind::Change;
-            let is_held_up = (is_change && has_fresh_look) || (self.is_full() && entry.is_read());
+            let is_held_up = (is_change && has_fresh_look) || self.holds_up(entry);
             if entry.stage == Stage::Waiting && !is_held_up {
                 let looks = if is_change { looks.as_slice() } else { &[] };
                 let mut before = changes.iter().chain(looks).peekable();
@@ -172,6 +176,9 @@ impl Schedule {
                 if before.all(|earlier: &&Entry| earlier.lets_pass(entry, now)) {
                     return Some(Task::Run(entry.number));
                 }
+            }
+            if entry.kind == Kind::Search {
+                continue;
             }
             match (is_change, now.saturating_duration_since(entry.submitted) >= LATE) {
                 // Nothing behind it may pass.
@@ -184,8 +191,17 @@ impl Schedule {
         None
     }
 
-    fn is_full(&self) -> bool {
-        self.parked >= MOST_PARKED
+    /// Whether there is no room for it, whatever comes before it.
+    fn holds_up(&self, entry: &Entry) -> bool {
+        match entry.kind {
+            Kind::Read => self.parked >= MOST_PARKED,
+            Kind::Search => {
+                let begun =
+                    |other: &&Entry| other.kind == Kind::Search && other.stage == Stage::Running;
+                self.entries.iter().filter(begun).count() >= MOST_SEARCHING
+            }
+            Kind::Look | Kind::Change => false,
+        }
     }
 
     /// Begins a task. `None` where the request has gone.
@@ -275,10 +291,6 @@ impl Schedule {
 }
 
 impl Entry {
-    fn is_read(&self) -> bool {
-        self.kind == Kind::Read
-    }
-
     /// Whether what was sent after this request, which is late, may be done before it. (If this
     /// one has begun and nobody knows yet where it is, finding that out hangs: so it is not where
     /// the other one is, about which that is known.)
@@ -298,7 +310,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Kind::{Change, Look, Read};
+    use Kind::{Change, Look, Read, Search};
 
     struct Table(Schedule, Instant);
 
@@ -346,6 +358,30 @@ mod tests {
         assert_eq!(table.begin(SOON), [Task::Run(4)]);
         table.done(4);
         assert!(table.0.is_empty() && table.0.held() == 0);
+    }
+
+    #[test]
+    fn nothing_waits_for_a_search_and_it_waits_for_the_changes_before_it() {
+        let mut table = Table::of(&[Change, Search, Change, Look]);
+        assert_eq!(table.begin(SOON), [Task::Run(0)]);
+        table.done(0);
+        assert_eq!(table.begin(SOON), [Task::Run(1), Task::Run(2)]);
+        table.done(2);
+        assert_eq!(table.begin(SOON), [Task::Run(3)]);
+    }
+
+    #[test]
+    fn few_searches_run_at_the_same_time() {
+        let mut table = Table::of(&[[Search; MOST_SEARCHING + 1].as_slice(), &[Look]].concat());
+        for number in 0..MOST_SEARCHING as u64 {
+            assert_eq!(table.0.task(table.1 + SOON), Some(Task::Run(number)));
+            table.0.begin(Task::Run(number), table.1).unwrap();
+            table.0.park();
+        }
+        assert_eq!(table.begin(SOON), [Task::Run(MOST_SEARCHING as u64 + 1)]);
+        table.0.unpark(table.1);
+        table.done(0);
+        assert_eq!(table.begin(SOON), [Task::Run(MOST_SEARCHING as u64)]);
     }
 
     #[test]

@@ -20,12 +20,14 @@ use super::files::Files;
 use super::live::Live;
 use super::net::Connections;
 use super::processes::Processes;
-use super::responder::InFlight;
+use super::responder::{InFlight, Responder};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind};
+use crate::process::Order;
 use crate::protocol::lifted::{self, Lifted};
 use crate::protocol::rpc::{self, Message};
-use crate::protocol::{Empty, method};
+use crate::protocol::{Empty, FindParams, GrepParams, KillParams, KillResult, ProcessId, method};
+use crate::registry::Place;
 use crate::transport::{End, Event, Outbox, Source, message};
 use ask::{Ask, with, with_content};
 
@@ -221,7 +223,7 @@ impl Session {
             method::EXEC => with(ask, |p, r| processes.exec(p, r)),
             method::SPAWN => with(ask, |p, r| processes.spawn(p, r)),
             method::WRITE => with_content(ask, |p, r| processes.write(p, r)),
-            method::KILL => with(ask, |p, r| processes.kill(&p, r)),
+            method::KILL => with(ask, |p, r| self.kill(&p, r)),
             method::RESIZE => with(ask, |p, r| processes.resize(&p, r)),
             method::ACK => with(ask, |p, r| {
                 processes.acknowledge(&p);
@@ -243,11 +245,37 @@ impl Session {
             method::RENAME => with(ask, |p, r| files.rename(&p, r)),
             method::COPY => with(ask, |p, r| files.copy(&p, r)),
             method::REALPATH => with(ask, |p, r| files.realpath(&p, r)),
+            method::FIND => with(ask, |p: FindParams, r| {
+                self.search(p.process_id.clone(), r, |r, place| files.find(p, r, place));
+            }),
+            method::GREP => with(ask, |p: GrepParams, r| {
+                self.search(p.process_id.clone(), r, |r, place| files.grep(p, r, place));
+            }),
             _ => ask.responder.send::<()>(&Err(Error::new(
                 ErrorKind::MethodNotFound,
                 format!("there is no method {method:?}"),
             ))),
         }
+    }
+
+    /// A search has its id among the processes, if it has one.
+    fn search(
+        &self,
+        id: Option<ProcessId>,
+        responder: Responder,
+        begin: impl FnOnce(Responder, Option<Place<Order>>),
+    ) {
+        match id.map(|id| self.processes.reserve(&id)).transpose() {
+            Ok(place) => begin(responder, place),
+            Err(error) => responder.send::<()>(&Err(error)),
+        }
+    }
+
+    fn kill(&self, params: &KillParams, responder: Responder) {
+        if self.files.end_search(&params.process_id) {
+            return responder.send(&Ok(KillResult { running: true }));
+        }
+        self.processes.kill(params, responder);
     }
 
     /// A request without an id runs nothing; an unknown notification is ignored.

@@ -9,6 +9,7 @@ mod exec_ends;
 mod file_errors;
 mod files;
 mod ids;
+mod searches;
 mod spawn;
 mod split;
 mod terminal;

@@ -12,6 +12,7 @@ mod lists;
 mod names;
 mod reads;
 mod replaced;
+mod searches;
 mod trees;
 mod writes;
 

@@ -159,6 +159,15 @@ pub(crate) fn zombies_of(pid: u32) -> Vec<u32> {
     children(pid).into_iter().filter(|child| state(*child) == "Z").collect()
 }
 
+/// What its threads are called.
+pub(crate) fn thread_names(pid: u32) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    let name = |thread: std::io::Result<fs::DirEntry>| {
+        fs::read_to_string(thread.ok()?.path().join("comm")).ok()
+    };
+    threads.filter_map(name).map(|name| name.trim_end().to_owned()).collect()
+}
+
 pub(crate) fn threads(pid: u32) -> usize {
     entries(&format!("/proc/{pid}/task"))
 }
