@@ -7,7 +7,8 @@
 //! Whoever writes an agent begins with [`environment`]: one interface,
 //! [`ExecEnvironment`](environment::ExecEnvironment), to this machine and to any other. [`client`]
 //! leads to another one ([`ExecClient`](client::ExecClient)), and [`protocol`] has the params and
-//! results of both. [`ssh`] knows the hosts of ~/.ssh/config.
+//! results of both. [`tools`] are the tools that a model is given, on any environment. [`ssh`] knows
+//! the hosts of ~/.ssh/config.
 //!
 //! Whoever reads the code, in this order: [`protocol`] says what travels; `transport` carries it;
 //! `server` serves a connection; [`environment`] resolves what a request names; `process` runs one
@@ -43,6 +44,7 @@ mod supervision;
 mod sync;
 mod sys;
 mod threads;
+pub mod tools;
 mod transport;
 mod window;
 mod writes;
