@@ -33,6 +33,7 @@ mod gate;
 mod guardian;
 mod log;
 mod mailbox;
+mod mcp;
 mod net;
 mod process;
 pub mod protocol;

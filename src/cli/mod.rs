@@ -12,11 +12,14 @@ mod forward;
 mod fs;
 mod hosts;
 mod life;
+mod mcp;
 mod ping;
 mod place;
 mod run;
+mod serve;
 mod thread;
 mod token;
+mod variables;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -48,6 +51,8 @@ enum Command {
     Fs(fs::Fs),
     Cp(cp::Cp),
     Hosts(hosts::Hosts),
+    Serve(serve::Serve),
+    Mcp(mcp::Mcp),
 }
 
 /// Runs the program with these arguments, its own name first.
@@ -71,6 +76,8 @@ impl Command {
             Self::Fs(command) => command.run(),
             Self::Cp(command) => command.run(),
             Self::Hosts(command) => command.run(),
+            Self::Serve(command) => command.run(),
+            Self::Mcp(command) => command.run(),
         }
     }
 }

@@ -200,6 +200,20 @@ impl Place {
         Ok(Box::new(RemoteExecEnvironment::unasked(self.client()?)))
     }
 
+    /// A client of it, which is a host of this epoch unless the options name another. This machine is
+    /// served by a child, whose guardian ends what it has started, also when this program is killed.
+    ///
+    /// # Errors
+    /// It cannot be reached, or does not let us in.
+    pub(super) fn guarded(self, epoch: Option<u64>) -> Result<ExecClient> {
+        let options = ClientOptions::new().epoch(self.epoch.or(epoch));
+        match self.way {
+            Way::Server { url, token } => options.websocket(&url, token.as_deref()),
+            Way::Via(words) => options.stdio(&words),
+            Way::Here => options.stdio(&own_server()?),
+        }
+    }
+
     /// A client of it, also where it is this machine.
     ///
     /// # Errors
@@ -223,15 +237,16 @@ impl Place {
         match self.way {
             Way::Server { url, token } => options.open_websocket(&url, token.as_deref()),
             Way::Via(words) => options.open_stdio(&words),
-            Way::Here => {
-                let program = std::env::current_exe();
-                let program =
-                    program.map_err(|error| Error::io(&error, "cannot find ta itself"))?;
-                let words = ["exec-server", "--stdio"].map(OsString::from);
-                options.open_stdio(&[&[program.into_os_string()], &words[..]].concat())
-            }
+            Way::Here => options.open_stdio(&own_server()?),
         }
     }
+}
+
+/// The command that serves this machine on a pipe.
+fn own_server() -> Result<[OsString; 3]> {
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Error::io(&error, "cannot find ta itself"))?;
+    Ok([program.into_os_string(), "exec-server".into(), "--stdio".into()])
 }
 
 /// What a person reads of it; never a query, which may hold the token.

@@ -36,7 +36,11 @@ pub(super) fn count_or_none<'de, D: Deserializer<'de>>(
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range by the check")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "in range by the check"
+)]
 fn whole(number: f64) -> Option<u32> {
     let is_one = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
     is_one.then_some(number as u32)

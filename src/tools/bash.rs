@@ -33,11 +33,7 @@ struct Args {
     timeout: Option<f64>,
 }
 
-pub(super) fn run(
-    tools: &Tools,
-    raw: Option<&RawValue>,
-    call: &Call,
-) -> Result<Outcome, Failure> {
+pub(super) fn run(tools: &Tools, raw: Option<&RawValue>, call: &Call) -> Result<Outcome, Failure> {
     let args: Args = arguments::read(raw)?;
     let timeout = args.timeout.map(milliseconds).transpose()?;
     let environment = &**tools.environment();
@@ -186,7 +182,9 @@ impl<'a> Output<'a> {
             };
             let whole = truncate::size(total);
             notes.push(match &kept {
-                Ok(file) => format!("[{shown} are shown; all {whole} are in {}]", path::shown(file)),
+                Ok(file) => {
+                    format!("[{shown} are shown; all {whole} are in {}]", path::shown(file))
+                }
                 Err(why) => format!("[{shown} are shown; {whole} could not be kept: {why}]"),
             });
             file = kept.ok();
@@ -203,7 +201,11 @@ impl<'a> Output<'a> {
             text.push_str("\n\n");
             text.push_str(&note);
         }
-        Outcome { content: vec![Content::Text(text)], details: Some(details(end, file.as_ref())), is_error }
+        Outcome {
+            content: vec![Content::Text(text)],
+            details: Some(details(end, file.as_ref())),
+            is_error,
+        }
     }
 }
 

@@ -83,7 +83,9 @@ mod tests {
         let (cancel, done) = (Cancel::new(), Arc::new(AtomicUsize::new(0)));
         let count = |by: usize| {
             let done = Arc::clone(&done);
-            move || drop(done.fetch_add(by, Ordering::SeqCst))
+            move || {
+                done.fetch_add(by, Ordering::SeqCst);
+            }
         };
         let kept = cancel.on_cancel(count(1));
         drop(cancel.on_cancel(count(10)));

@@ -52,7 +52,8 @@ impl<'a> Lines<'a> {
     fn at(&self, byte: usize) -> usize {
         let line = self.starts.partition_point(|start| *start <= byte).saturating_sub(1);
         let is_behind = self.lines.last().is_some_and(|last| {
-            last.ends_with('\n') && self.starts.last().is_some_and(|start| start + last.len() <= byte)
+            last.ends_with('\n')
+                && self.starts.last().is_some_and(|start| start + last.len() <= byte)
         });
         if is_behind { self.lines.len() } else { line }
     }
@@ -92,7 +93,11 @@ fn blocks(old: &Lines<'_>, changes: &[(Range<usize>, String)]) -> Vec<Block> {
 }
 
 /// What becomes of these lines, without those that stay at both ends; nothing if all do.
-fn block(old: &Lines<'_>, lines: Range<usize>, changes: &[(Range<usize>, String)]) -> Option<Block> {
+fn block(
+    old: &Lines<'_>,
+    lines: Range<usize>,
+    changes: &[(Range<usize>, String)],
+) -> Option<Block> {
     let whole: String = old.lines[lines.clone()].concat();
     let base = old.start(lines.start);
     let (mut text, mut at) = (String::new(), 0);
@@ -176,7 +181,10 @@ mod tests {
         assert_eq!(diff(text, &[("5", "five\n5.5")]), expected);
         assert_eq!(diff(text, &[("1\n", "")]), "@@ -1,4 +1,3 @@\n-1\n 2\n 3\n 4\n");
         assert_eq!(diff(text, &[("9\n", "")]), "@@ -6,4 +6,3 @@\n 6\n 7\n 8\n-9\n");
-        assert_eq!(diff("a", &[("a", "b\n")]), "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n");
+        assert_eq!(
+            diff("a", &[("a", "b\n")]),
+            "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n"
+        );
         assert_eq!(diff("a\n", &[("a\n", "")]), "@@ -1 +0,0 @@\n-a\n");
     }
 

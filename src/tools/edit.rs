@@ -30,11 +30,7 @@ struct Edit {
     new_text: String,
 }
 
-pub(super) fn run(
-    tools: &Tools,
-    raw: Option<&RawValue>,
-    call: &Call,
-) -> Result<Outcome, Failure> {
+pub(super) fn run(tools: &Tools, raw: Option<&RawValue>, call: &Call) -> Result<Outcome, Failure> {
     let args: Args = arguments::read(raw)?;
     let path = tools.path(&args.path)?;
     let name = path::shown(&path);
@@ -64,7 +60,8 @@ fn outcome(name: &str, count: usize, diff: &str) -> Outcome {
     let places = if count == 1 { "place" } else { "places" };
     let shown = truncate::head(diff, truncate::MAX_LINES);
     let cut = if shown.text.len() < diff.len() { "\n[the diff is longer]" } else { "" };
-    let mut outcome = Outcome::text(format!("edited {name} in {count} {places}\n\n{}{cut}", shown.text));
+    let mut outcome =
+        Outcome::text(format!("edited {name} in {count} {places}\n\n{}{cut}", shown.text));
     outcome.details = Some(json!({"edits": count}));
     outcome
 }

@@ -20,11 +20,7 @@ struct Args {
     limit: Option<NonZeroU32>,
 }
 
-pub(super) fn run(
-    tools: &Tools,
-    raw: Option<&RawValue>,
-    call: &Call,
-) -> Result<Outcome, Failure> {
+pub(super) fn run(tools: &Tools, raw: Option<&RawValue>, call: &Call) -> Result<Outcome, Failure> {
     let args: Args = arguments::read(raw)?;
     let path = tools.path(args.path.as_deref().unwrap_or("."))?;
     let id = ProcessId::unique();

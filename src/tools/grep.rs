@@ -28,11 +28,7 @@ struct Args {
     limit: Option<NonZeroU32>,
 }
 
-pub(super) fn run(
-    tools: &Tools,
-    raw: Option<&RawValue>,
-    call: &Call,
-) -> Result<Outcome, Failure> {
+pub(super) fn run(tools: &Tools, raw: Option<&RawValue>, call: &Call) -> Result<Outcome, Failure> {
     let args: Args = arguments::read(raw)?;
     let path = tools.path(args.path.as_deref().unwrap_or("."))?;
     let id = ProcessId::unique();
@@ -114,7 +110,10 @@ impl Page {
         let mut notes = Vec::new();
         if self.is_full {
             let most = truncate::size(MAX_BYTES as u64);
-            notes.push(format!("the first {} matches, which are {most}; there is more", self.matches));
+            notes.push(format!(
+                "the first {} matches, which are {most}; there is more",
+                self.matches
+            ));
         } else if found.truncated {
             let count = found.matches.len();
             notes.push(format!("the first {count} matches; a higher limit shows more"));
@@ -177,6 +176,10 @@ mod tests {
         assert_eq!(text(&[long.clone()], false), cut);
         let many: Vec<_> = (1..=200).map(|line| GrepMatch { line, ..long.clone() }).collect();
         let all = text(&many, false);
-        assert!(all.contains("[the first 100 matches, which are 50 KB; there is more;"), "{}", all.len());
+        assert!(
+            all.contains("[the first 100 matches, which are 50 KB; there is more;"),
+            "{}",
+            all.len()
+        );
     }
 }

@@ -198,7 +198,8 @@ fn search<T>(
     search: impl FnOnce(&dyn ExecEnvironment) -> Result<T>,
 ) -> Result<T, Failure> {
     let is_over = Arc::new(AtomicBool::new(false));
-    let (environment, id, over) = (Arc::clone(&tools.environment), id.clone(), Arc::clone(&is_over));
+    let (environment, id, over) =
+        (Arc::clone(&tools.environment), id.clone(), Arc::clone(&is_over));
     // On a thread of its own: whoever cancels does not wait for the environment.
     let end = move || drop(threads::run(move || end_search(&*environment, &id, &over)));
     let on_cancel = call.cancel.on_cancel(end);

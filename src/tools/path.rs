@@ -14,7 +14,8 @@ pub(super) fn resolve(written: &str, home: Option<&str>) -> Result<WirePath, Fai
     let path = if let Some(url) = bare.strip_prefix("file://") {
         of_url(url).ok_or_else(|| Failure(format!("{written:?} names no file of this machine")))?
     } else if bare == "~" || bare.starts_with("~/") {
-        let home = home.ok_or_else(|| Failure(format!("{written:?}: there is no home directory")))?;
+        let home =
+            home.ok_or_else(|| Failure(format!("{written:?}: there is no home directory")))?;
         PathBuf::from(format!("{home}{}", &bare[1..]))
     } else {
         PathBuf::from(bare)

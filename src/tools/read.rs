@@ -25,11 +25,7 @@ struct Args {
     limit: Option<NonZeroU32>,
 }
 
-pub(super) fn run(
-    tools: &Tools,
-    raw: Option<&RawValue>,
-    call: &Call,
-) -> Result<Outcome, Failure> {
+pub(super) fn run(tools: &Tools, raw: Option<&RawValue>, call: &Call) -> Result<Outcome, Failure> {
     let args: Args = arguments::read(raw)?;
     let path = tools.path(&args.path)?;
     let mut file = File { tools, path, length: part(&**tools.environment())? as u64, at: 0 };
@@ -87,7 +83,8 @@ fn shown_image(
         let size = first.size.max(bytes.len() as u64);
         if size > LARGEST_IMAGE {
             let (size, most) = (truncate::size(size), truncate::size(LARGEST_IMAGE));
-            let text = format!("{name} is an image of {size}, larger than what can be shown ({most})");
+            let text =
+                format!("{name} is an image of {size}, larger than what can be shown ({most})");
             return Err(Failure(text));
         }
         if eof {
@@ -240,13 +237,18 @@ mod tests {
     fn what_is_too_long_is_cut() {
         let line = [&b"x".repeat(MAX_BYTES + 1)[..], b"\nnext\n"].concat();
         let text = shown(&[&line], 1, 2000);
-        let note = "\n\n[line 1 of 2 is longer than 50 KB, this is its beginning; go on with offset=2]";
+        let note =
+            "\n\n[line 1 of 2 is longer than 50 KB, this is its beginning; go on with offset=2]";
         assert_eq!(text, format!("{}{note}", "x".repeat(MAX_BYTES)));
         let lines = b"0123456789\n".repeat(10_000);
         let text = shown(&[&lines], 1, 2000);
         assert!(text.ends_with("[lines 1-2000 of 10000; go on with offset=2001]"), "{text}");
         let lines = [&b"y".repeat(199)[..], b"\n"].concat().repeat(1000);
         let text = shown(&[&lines], 11, 2000);
-        assert!(text.ends_with("[lines 11-266 of 1000; go on with offset=267]"), "{}", &text[51_000..]);
+        assert!(
+            text.ends_with("[lines 11-266 of 1000; go on with offset=267]"),
+            "{}",
+            &text[51_000..]
+        );
     }
 }

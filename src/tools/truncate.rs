@@ -77,7 +77,11 @@ pub(super) fn size(bytes: u64) -> String {
         (whole, tenths) = (whole / 1024, whole % 1024 * 10 / 1024);
         unit += 1;
     }
-    if tenths == 0 { format!("{whole} {}", UNITS[unit]) } else { format!("{whole}.{tenths} {}", UNITS[unit]) }
+    if tenths == 0 {
+        format!("{whole} {}", UNITS[unit])
+    } else {
+        format!("{whole}.{tenths} {}", UNITS[unit])
+    }
 }
 
 #[cfg(test)]
@@ -102,7 +106,7 @@ mod tests {
         assert!(head(&many, 5000).text.ends_with("\n2000\n") && head(&many, 5000).lines == 2000);
         assert!(tail(&many).text.starts_with("2\n3\n") && tail(&many).lines == 2000);
         assert_eq!(head(&many, 2), part("1\n2\n", 2, false));
-        let long = format!("first\n{}\nlast", "x".repeat(MAX_BYTES - 5));
+        let long = format!("first\n{}\nlast", "x".repeat(MAX_BYTES - 4));
         assert_eq!(head(&long, 9), part("first\n", 1, false));
         assert_eq!(tail(&long), part("last", 1, false));
     }

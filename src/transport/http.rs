@@ -189,6 +189,11 @@ fn is_authorized<'a>(token: &Token, headers: impl Iterator<Item = &'a [u8]>, que
     given > 0 && wrong == 0
 }
 
+/// Whether these `Authorization` headers give the token, and none of them another.
+pub(crate) fn is_bearer<'a>(token: &Token, headers: impl Iterator<Item = &'a [u8]>) -> bool {
+    is_authorized(token, headers, "")
+}
+
 /// The epoch that the query gives; all that it gives must be the same.
 fn epoch_of(query: &str) -> Result<Option<u64>, ()> {
     let mut epoch = None;
