@@ -79,7 +79,7 @@ fn blocks(old: &Lines<'_>, changes: &[(Range<usize>, String)]) -> Vec<Block> {
         let mut end = start;
         let mut count = 0;
         for (range, _) in rest {
-            if count > 0 && old.at(range.start) >= end {
+            if count > 0 && old.at(range.start) > end {
                 break;
             }
             end = (old.at(range.end) + 1).min(old.lines.len()).max(start);

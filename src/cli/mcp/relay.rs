@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender, never, select};
 use serde_json::json;
 
 use super::Written;
+use crate::buffers;
 use crate::environment::{OutputReader, StdinWriter};
 use crate::error::Error;
 use crate::protocol::MAX_CHUNK;
@@ -54,6 +55,7 @@ fn write_all(
                     None => to.write_all(&bytes)?,
                 }
                 in_line = bytes.last().map_or(in_line, |last| *last != b'\n');
+                buffers::give(bytes);
             }
             recv(own) -> line => match line {
                 Ok(line) if in_line => held.push_back(line),
@@ -74,7 +76,7 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 pub(super) fn read_stdin(to: &Sender<Vec<u8>>) {
     let Ok(stdin) = sys::fd::duplicate_standard(0) else { return };
     loop {
-        let mut bytes = Vec::new();
+        let mut bytes = buffers::take();
         match sys::fd::read_into(stdin.as_fd(), &mut bytes, MAX_CHUNK) {
             Ok(0) => return,
             Ok(_) => {

@@ -156,7 +156,9 @@ fn killed_it_leaves_nothing() {
         let victims = [Victim::new(), Victim::new()];
         let line = format!("setsid {} & {}", victims[0].command(), victims[1].command());
         let agent = Agent::start(place.ta("mcp", &["--", "sh", "-c", &line]));
-        victims.iter().for_each(|victim| drop(victim.await_alive()));
+        for victim in &victims {
+            victim.await_alive();
+        }
         sys::signal(agent.child.id(), libc::SIGKILL).unwrap();
         victims.iter().for_each(Victim::await_gone);
     });

@@ -17,7 +17,9 @@ fn busy(agent: &mut Agent) -> [Victim; 2] {
         "tools/call",
         &json!({"name": "bash", "arguments": {"command": victims[1].command()}}),
     );
-    victims.iter().for_each(|victim| drop(victim.await_alive()));
+    for victim in &victims {
+        victim.await_alive();
+    }
     victims
 }
 

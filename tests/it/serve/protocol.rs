@@ -27,7 +27,8 @@ fn the_revision_is_the_agent_s_where_it_is_known() {
 
 #[test]
 fn the_tools_have_schemas_and_say_what_they_may_do() {
-    let mut agent = Place::via().serve(&[]);
+    let place = Place::via();
+    let mut agent = place.serve(&[]);
     agent.hello();
     let list = agent.result("tools/list", &json!({}));
     let tools = list["tools"].as_array().unwrap();
@@ -50,7 +51,8 @@ fn the_tools_have_schemas_and_say_what_they_may_do() {
 
 #[test]
 fn what_is_wrong_is_an_error_and_the_server_goes_on() {
-    let mut agent = Place::via().serve(&[]);
+    let place = Place::via();
+    let mut agent = place.serve(&[]);
     agent.hello();
     for (line, code, id) in [
         ("{", -32_700, json!(null)),
@@ -86,7 +88,8 @@ fn what_is_wrong_is_an_error_and_the_server_goes_on() {
 
 #[test]
 fn a_batch_of_march_2025_is_answered() {
-    let mut agent = Place::via().serve(&[]);
+    let place = Place::via();
+    let mut agent = place.serve(&[]);
     agent.line(
         r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":2,"method":"ping"}]"#,
     );

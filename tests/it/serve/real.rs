@@ -62,7 +62,7 @@ fn check(came: &Value) {
         let answer = &came["answers"][at];
         (answer["text"].as_str().unwrap_or_default(), answer["failed"].as_bool().unwrap_or(true))
     };
-    assert_eq!(answer(0), ("wrote 13 bytes to sub/a.txt", false), "{came}");
+    assert_eq!(answer(0), ("wrote 14 bytes to sub/a.txt", false), "{came}");
     assert_eq!(answer(1), ("zeile \u{e9}\nzwei\n", false));
     assert!(answer(2).0.contains("-zwei\n+2\n") && !answer(2).1, "{came}");
     assert_eq!(answer(3), ("sub/\n", false));
