@@ -109,21 +109,21 @@ impl Http {
             Err(Route::Upgrade { .. }) => return Ok(()),
         };
         match Request::parse(head) {
-            Ok(request) => self.answer(socket, request),
+            Ok(request) => self.answer(socket, &request),
             Err(reply) => reply.write(socket),
         }
     }
 
-    fn answer(&self, socket: &TcpStream, request: Request) -> io::Result<()> {
-        if let Err(reply) = self.admit(&request) {
+    fn answer(&self, socket: &TcpStream, request: &Request) -> io::Result<()> {
+        if let Err(reply) = self.admit(request) {
             return reply.write(socket);
         }
         match request.method.as_str() {
             "POST" => match request.body(socket)? {
-                Ok(body) => self.post(socket, &request, &body),
+                Ok(body) => self.post(socket, request, &body),
                 Err(reply) => reply.write(socket),
             },
-            "DELETE" => self.delete(&request).write(socket),
+            "DELETE" => self.delete(request).write(socket),
             _ => {
                 let text = "POST a message, or DELETE a session";
                 Reply::text(405, text).with("Allow", "POST, DELETE").write(socket)

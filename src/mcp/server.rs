@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc::{self, Message};
 use crate::sync::lock;
 use crate::threads;
-use crate::tools::{Call, Cancel, Progress, Tool, Tools};
+use crate::tools::{Call, Cancel, OnProgress, Tool, Tools};
 
 /// The most calls at a time, each of which has a thread: more than any agent makes at once.
 const MOST_CALLS: usize = 64;
@@ -230,7 +230,7 @@ impl Wanted {
         }
     }
 
-    fn progress(&self, peer: &Arc<dyn Peer>) -> Option<Box<dyn Fn(Progress<'_>) + Send + Sync>> {
+    fn progress(&self, peer: &Arc<dyn Peer>) -> Option<OnProgress> {
         let (token, peer) = (self.progress_token.clone()?, Arc::clone(peer));
         Some(Box::new(move |progress| {
             let params = ProgressParams {

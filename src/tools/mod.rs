@@ -71,8 +71,11 @@ pub struct Call {
     /// Ends it: the command with all that has come of it, the search at its next step.
     pub cancel: Cancel,
     /// Is told how far it is, ten times a second at most.
-    pub progress: Option<Box<dyn Fn(Progress<'_>) + Send + Sync>>,
+    pub progress: Option<OnProgress>,
 }
+
+/// Takes what is told of progress, on the thread of the call.
+pub type OnProgress = Box<dyn Fn(Progress<'_>) + Send + Sync>;
 
 /// How far a command is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -103,6 +103,7 @@ fn shown_image(
 }
 
 /// What is known of a whole file.
+#[derive(Clone, Copy)]
 struct Whole {
     /// Its lines, where that is known.
     total: Option<u64>,

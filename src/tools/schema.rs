@@ -144,19 +144,10 @@ impl Tool {
     }
 
     fn input_schema(self) -> Value {
-        let object = |properties: Value, required: &[&str]| {
-            json!({"type": "object", "properties": properties, "required": required,
-                   "additionalProperties": false})
-        };
-        let text = |what: &str| json!({"type": "string", "description": what});
-        let flag = |what: &str| json!({"type": "boolean", "description": what});
-        let count = |what: &str| json!({"type": "integer", "minimum": 1, "description": what});
-        let file = text("the file, absolute or relative to the environment's directory");
-        let directory = |what: &str| text(&format!("{what} (the environment's directory)"));
         match self {
             Self::Read => object(
                 json!({
-                    "path": file,
+                    "path": file(),
                     "offset": count("the first line, from 1 on (1)"),
                     "limit": count("the most lines (2000)"),
                 }),
@@ -182,39 +173,63 @@ impl Tool {
                 );
                 let edits = json!({"type": "array", "items": edit, "minItems": 1,
                                    "description": "what to replace, by what"});
-                object(json!({"path": file, "edits": edits}), &["path", "edits"])
+                object(json!({"path": file(), "edits": edits}), &["path", "edits"])
             }
             Self::Write => object(
-                json!({"path": file, "content": text("all that the file is to hold")}),
+                json!({"path": file(), "content": text("all that the file is to hold")}),
                 &["path", "content"],
             ),
             Self::Ls => object(
-                json!({"path": directory("the directory"), "limit": count("the most entries (500)")}),
+                json!({"path": place("the directory"), "limit": count("the most entries (500)")}),
                 &[],
             ),
             Self::Find => object(
                 json!({
                     "pattern": text("a glob, as *.rs or src/**/test_*.py"),
-                    "path": directory("where to look"),
+                    "path": place("where to look"),
                     "limit": count("the most results (1000)"),
                 }),
                 &["pattern"],
             ),
-            Self::Grep => object(
-                json!({
-                    "pattern": text("a regular expression, or what to find with literal"),
-                    "path": directory("a directory or a file"),
-                    "glob": text("only files that match this, as *.rs; with ! before it, only others"),
-                    "ignoreCase": flag("case does not count (false)"),
-                    "literal": flag("the pattern means itself (false)"),
-                    "context": {"type": "integer", "minimum": 0,
-                                "description": "lines to show before and after each match (0)"},
-                    "limit": count("the most matches (100)"),
-                }),
-                &["pattern"],
-            ),
+            Self::Grep => object(patterns(), &["pattern"]),
         }
     }
+}
+
+/// The arguments of `grep`.
+fn patterns() -> Value {
+    json!({
+        "pattern": text("a regular expression, or what to find with literal"),
+        "path": place("a directory or a file"),
+        "glob": text("only files that match this, as *.rs; with ! before it, only others"),
+        "ignoreCase": {"type": "boolean", "description": "case does not count (false)"},
+        "literal": {"type": "boolean", "description": "the pattern means itself (false)"},
+        "context": {"type": "integer", "minimum": 0,
+                    "description": "lines to show before and after each match (0)"},
+        "limit": count("the most matches (100)"),
+    })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it becomes part of the value")]
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({"type": "object", "properties": properties, "required": required,
+           "additionalProperties": false})
+}
+
+fn text(what: &str) -> Value {
+    json!({"type": "string", "description": what})
+}
+
+fn count(what: &str) -> Value {
+    json!({"type": "integer", "minimum": 1, "description": what})
+}
+
+fn file() -> Value {
+    text("the file, absolute or relative to the environment's directory")
+}
+
+fn place(what: &str) -> Value {
+    text(&format!("{what} (the environment's directory)"))
 }
 
 #[cfg(test)]

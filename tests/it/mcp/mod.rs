@@ -31,8 +31,10 @@ impl Fake {
     fn pids(&self) -> Vec<u32> {
         let has_it = |pid: &u32| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.starts_with(b"python3\0")
-                && line.split(|byte| *byte == 0).any(|word| word == self.mark.as_bytes())
+            let mut words = line.split(|byte| *byte == 0);
+            // (`ta` itself is told the mark, too.)
+            words.next().is_some_and(|program| program.ends_with(b"python3"))
+                && words.any(|word| word == self.mark.as_bytes())
         };
         procfs::all_pids().filter(has_it).collect()
     }
