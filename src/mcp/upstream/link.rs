@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::super::config::Entry;
-use super::super::message::{NEWEST, is_spoken};
 use super::super::server::{PassingOn, notification};
 use super::{Report, lines};
 use crate::environment::{ExecEnvironment, OutputReader, ProcessEnd, SplitProcess, StdinWriter};
@@ -25,8 +24,6 @@ use crate::tools::Cancel;
 
 /// Messages on their way to a server that does not read; more wait where they come from.
 const MOST_WAITING: usize = 16;
-/// The most pages of a list of tools.
-const MOST_PAGES: usize = 100;
 
 /// A server, and the way to it.
 pub(in crate::mcp) struct Link {
@@ -128,6 +125,16 @@ impl Link {
         lock(&self.tools).clone()
     }
 
+    pub(super) fn set_tools(&self, tools: Vec<Value>) {
+        *lock(&self.tools) = tools;
+    }
+
+    /// Sends it something that is not answered.
+    pub(super) fn tell(&self, message: Vec<u8>) {
+        // Where it has ended, whatever is asked next says so.
+        let _ = self.to.send(Up::Message(message));
+    }
+
     /// Calls a tool, and waits until it has answered or the call is cancelled; it is told of that.
     pub(in crate::mcp) fn call(
         &self,
@@ -189,51 +196,8 @@ impl Link {
         format!("the MCP server {:?} has ended", self.name)
     }
 
-    fn greet(&self, deadline: Instant) -> Result<()> {
-        let hello = json!({
-            "protocolVersion": NEWEST,
-            "capabilities": {"roots": {"listChanged": false}},
-            "clientInfo": {"name": "ta", "version": env!("CARGO_PKG_VERSION")},
-        });
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Hello {
-            protocol_version: String,
-            capabilities: HashMap<String, Value>,
-        }
-        let Hello { protocol_version, capabilities } =
-            self.asked("initialize", &hello, deadline)?;
-        if !is_spoken(&protocol_version) {
-            let message =
-                format!("it speaks revision {protocol_version:?} of MCP, which ta does not");
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        let _ = self.to.send(Up::Message(notification("notifications/initialized", &json!({}))));
-        if capabilities.contains_key("tools") { self.list(deadline) } else { Ok(()) }
-    }
-
-    fn list(&self, deadline: Instant) -> Result<()> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Page {
-            tools: Vec<Value>,
-            next_cursor: Option<String>,
-        }
-        let (mut all, mut cursor) = (Vec::new(), json!({}));
-        for _ in 0..MOST_PAGES {
-            let page: Page = self.asked("tools/list", &cursor, deadline)?;
-            all.extend(page.tools);
-            match page.next_cursor {
-                Some(next) => cursor = json!({"cursor": next}),
-                None => break,
-            }
-        }
-        *lock(&self.tools) = all;
-        Ok(())
-    }
-
     /// Asks, and waits for the result until then.
-    fn asked<R: serde::de::DeserializeOwned>(
+    pub(super) fn asked<R: serde::de::DeserializeOwned>(
         &self,
         method: &str,
         params: &Value,
@@ -380,15 +344,6 @@ impl Link {
         {
             pending.progress = Some(progress);
         }
-    }
-
-    fn list_again(self: &Arc<Self>, on_change: Arc<dyn Fn() + Send + Sync>) {
-        let link = Arc::clone(self);
-        let _ = threads::run(move || {
-            if link.list(Instant::now() + super::STARTING).is_ok() {
-                on_change();
-            }
-        });
     }
 }
 

@@ -4,6 +4,7 @@
 //! One that cannot be started, or ends, is told of, and its tools are left out; the others go on. It
 //! is not started again: what it knew is gone, and whoever uses it should know that.
 
+mod hello;
 mod lines;
 mod link;
 

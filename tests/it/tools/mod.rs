@@ -5,6 +5,7 @@ mod bash;
 mod changes;
 mod looks;
 mod reads;
+mod trips;
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -4,24 +4,27 @@
 //! hear of its progress is answered by a stream of events, all else by JSON. The server says nothing
 //! that was not asked for, so there is no stream to listen to (GET is 405).
 
-use std::io::{self, Read as _, Write as _};
+mod reply;
+mod request;
+
+use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::message::is_spoken;
 use super::server::{Peer, Server, Session};
 use super::sessions::Sessions;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::protocol::rpc::{self, Message};
 use crate::threads;
-use crate::transport::http::{Head, Route, Token, is_bearer, read_head};
+use crate::transport::http::{Route, Token, is_bearer, read_head};
+use reply::Reply;
+use request::Request;
 
-/// The longest body that is taken.
-const MAX_BODY: usize = 64 * 1024 * 1024;
 /// How long a body may take, and how long an agent may read nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The most connections at a time: each call has one.
@@ -290,138 +293,5 @@ fn stream(mut socket: &TcpStream, messages: &Receiver<Said>) -> io::Result<()> {
         if is_last {
             return Ok(());
         }
-    }
-}
-
-/// A request without its body.
-struct Request {
-    method: String,
-    path: String,
-    headers: Vec<(String, Vec<u8>)>,
-    /// What came behind the head.
-    rest: Vec<u8>,
-}
-
-impl Request {
-    fn parse(head: Head) -> Result<Self, Reply> {
-        let mut headers = [httparse::EMPTY_HEADER; 128];
-        let mut request = httparse::Request::new(&mut headers);
-        let parsed = request.parse(&head.bytes);
-        let (Ok(httparse::Status::Complete(_)), Some(method), Some(target)) =
-            (parsed, request.method, request.path)
-        else {
-            return Err(Reply::text(400, "this is not an HTTP request"));
-        };
-        let path = target.split_once('?').map_or(target, |(path, _)| path);
-        let (method, path) = (method.to_owned(), path.to_owned());
-        let own = |header: &httparse::Header<'_>| (header.name.to_owned(), header.value.to_vec());
-        let headers = request.headers.iter().map(own).collect();
-        Ok(Self { method, path, headers, rest: head.rest })
-    }
-
-    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        let named = self.headers.iter().filter(|(given, _)| given.eq_ignore_ascii_case(name));
-        named.map(|(_, value)| value.as_slice())
-    }
-
-    fn one(&self, name: &str) -> Option<&str> {
-        let value = self.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
-        std::str::from_utf8(&value?.1).ok().map(str::trim)
-    }
-
-    fn accepts_events(&self) -> bool {
-        self.one("Accept").is_some_and(|types| types.contains("text/event-stream"))
-    }
-
-    /// Reads the body; the inner error is what to answer in its place.
-    fn body(&self, mut socket: &TcpStream) -> io::Result<Result<String, Reply>> {
-        let length = self.one("Content-Length").and_then(|length| length.parse::<usize>().ok());
-        let Some(length) = length else {
-            return Ok(Err(Reply::text(411, "a Content-Length is needed")));
-        };
-        if length > MAX_BODY {
-            return Ok(Err(Reply::text(413, "the message is longer than 64 MiB")));
-        }
-        if self.one("Expect").is_some_and(|it| it.eq_ignore_ascii_case("100-continue")) {
-            socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
-        }
-        let deadline = Instant::now() + PATIENCE;
-        let mut body = self.rest.clone();
-        let mut chunk = vec![0; 64 * 1024];
-        while body.len() < length {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            socket.set_read_timeout(Some(left))?;
-            match socket.read(&mut chunk) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => body.extend_from_slice(&chunk[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        body.truncate(length);
-        Ok(String::from_utf8(body).map_err(|_| {
-            let mut message = Vec::new();
-            let error = Error::new(ErrorKind::Parse, "the message is not UTF-8");
-            rpc::write_error(&mut message, None, &error);
-            Reply::json(400, message)
-        }))
-    }
-}
-
-/// An answer after which the connection is closed.
-struct Reply {
-    status: u16,
-    headers: String,
-    body: Vec<u8>,
-}
-
-impl Reply {
-    fn text(status: u16, text: &str) -> Self {
-        let body = format!("{text}\n").into_bytes();
-        Self { status, headers: String::new(), body }
-            .with("Content-Type", "text/plain; charset=utf-8")
-    }
-
-    fn json(status: u16, body: Vec<u8>) -> Self {
-        Self { status, headers: String::new(), body }.with("Content-Type", "application/json")
-    }
-
-    fn empty(status: u16) -> Self {
-        Self { status, headers: String::new(), body: Vec::new() }
-    }
-
-    fn with(mut self, name: &str, value: &str) -> Self {
-        self.headers.push_str(&format!("{name}: {value}\r\n"));
-        self
-    }
-
-    fn write(&self, mut socket: &TcpStream) -> io::Result<()> {
-        let reason = match self.status {
-            200 => "OK",
-            202 => "Accepted",
-            204 => "No Content",
-            400 => "Bad Request",
-            401 => "Unauthorized",
-            403 => "Forbidden",
-            404 => "Not Found",
-            405 => "Method Not Allowed",
-            411 => "Length Required",
-            413 => "Content Too Large",
-            503 => "Service Unavailable",
-            _ => "Internal Server Error",
-        };
-        // (204 has no length.)
-        let length = match self.status {
-            204 => String::new(),
-            _ => format!("Content-Length: {}\r\n", self.body.len()),
-        };
-        let head = format!(
-            "HTTP/1.1 {} {reason}\r\n{}{length}Connection: close\r\n\r\n",
-            self.status, self.headers
-        );
-        socket.write_all(&[head.as_bytes(), &self.body].concat())
     }
 }
