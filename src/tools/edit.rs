@@ -12,7 +12,7 @@ use crate::error::ErrorKind;
 use crate::protocol::{ReadFileParams, WirePath, WriteFileParams};
 
 /// How often it is read and written again when somebody else has been faster.
-const TRIES: usize = 5;
+const TRIES: usize = 10;
 /// The largest file: it is held in memory a few times.
 const LARGEST: u64 = 64 * 1024 * 1024;
 const BOM: &str = "\u{feff}";

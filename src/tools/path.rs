@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn resolved(written: &str) -> Result<Vec<u8>, Failure> {
-        let path = resolve(written, Some("/their/home"))?;
+        let path = resolve(written, Some("/their/place"))?;
         Ok(path.as_path().as_os_str().as_bytes().to_vec())
     }
 
@@ -87,11 +87,11 @@ mod tests {
         for (written, expected) in [
             ("a/b", &b"a/b"[..]),
             ("/a", b"/a"),
-            ("~", b"/their/home"),
-            ("~/x", b"/their/home/x"),
+            ("~", b"/their/place"),
+            ("~/x", b"/their/place/x"),
             ("~x", b"~x"),
             ("@src/a", b"src/a"),
-            ("@~/x", b"/their/home/x"),
+            ("@~/x", b"/their/place/x"),
             ("file:///a%20b%ff", b"/a b\xff"),
             ("file://localhost/a", b"/a"),
             ("file:///100%", b"/100%"),

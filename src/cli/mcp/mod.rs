@@ -18,7 +18,7 @@ use crate::client::ExecClient;
 use crate::environment::{
     ExecEnvironment, ProcessEnd, ProcessExit, RemoteExecEnvironment, SplitProcess,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{EnvDelta, SpawnParams};
 use crate::sys::signal::{self, Signals};
 use crate::tools::to_url;
@@ -200,8 +200,7 @@ impl Supervisor {
         let (sender, over) = bounded(1);
         let end = self.end.clone();
         spawn("exit", move || drop(sender.send(end.wait())))?;
-        let mut step = Step::None;
-        let mut was_told = None;
+        let (mut step, mut was_told, mut is_written) = (Step::None, None, false);
         loop {
             let due = match step {
                 Step::None => never(),
@@ -210,7 +209,14 @@ impl Supervisor {
                 }
             };
             select! {
-                recv(over) -> over => return self.over(over.map_err(|_| lost_thread())?, was_told),
+                recv(over) -> over => {
+                    let exit = over.map_err(|_| lost_thread())??;
+                    // What it has written is written first.
+                    if !is_written {
+                        self.await_written()?;
+                    }
+                    return was_told.map_or_else(|| of_exit(&exit), |signal| Ok(End::Signal(signal)));
+                }
                 recv(self.news) -> told => match told {
                     Ok(News::Signal(signal)) if was_told.is_some() => return Ok(End::Signal(signal)),
                     Ok(News::Signal(signal)) => {
@@ -223,7 +229,8 @@ impl Supervisor {
                     }
                     Ok(News::StdoutEnded(Written::Unread)) => return Ok(End::Signal(signal::PIPE)),
                     Ok(News::StdoutEnded(Written::Failed(error))) => return Err(error),
-                    Ok(News::StdinEnded | News::StdoutEnded(Written::All)) => {}
+                    Ok(News::StdoutEnded(Written::All)) => is_written = true,
+                    Ok(News::StdinEnded) => {}
                     Err(_) => return Err(lost_thread()),
                 },
                 recv(due) -> _ => match step {
@@ -245,24 +252,23 @@ impl Supervisor {
         let _ = self.end.control().begin_kill(signal, None);
     }
 
-    /// The server is over. What it has written is written first.
-    fn over(&self, exit: Result<ProcessExit>, was_told: Option<i32>) -> Result<End> {
-        let exit = exit?;
+    /// Waits until all that the server wrote has been written; not for an agent that reads nothing.
+    fn await_written(&self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.news.recv_deadline(deadline) {
                 Ok(News::StdoutEnded(Written::Failed(error))) => return Err(error),
-                Ok(News::StdoutEnded(_)) | Err(_) => break,
+                Ok(News::StdoutEnded(_)) | Err(_) => return Ok(()),
                 Ok(_) => {}
             }
         }
-        if let Some(signal) = was_told {
-            return Ok(End::Signal(signal));
-        }
-        let code = exit.exit_code.or_else(|| Some(128 + signal::by_name(exit.signal.as_deref()?)?));
-        let code = code.and_then(|code| u8::try_from(code & 0xff).ok());
-        code.map(End::Code).ok_or_else(|| {
-            Error::new(crate::ErrorKind::Internal, "how the server has ended is not known")
-        })
     }
+}
+
+/// The server's end as that of `ta`.
+fn of_exit(exit: &ProcessExit) -> Result<End> {
+    let code = exit.exit_code.or_else(|| Some(128 + signal::by_name(exit.signal.as_deref()?)?));
+    let code = code.and_then(|code| u8::try_from(code & 0xff).ok());
+    code.map(End::Code)
+        .ok_or_else(|| Error::new(ErrorKind::Internal, "how the server has ended is not known"))
 }

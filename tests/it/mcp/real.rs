@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::real::installed;
+use crate::real::{Host, installed};
+use crate::serve::real::{command, inspect};
 use crate::serve::{Agent, over_both};
 
 fn entry(packages: &Path, server: &str) -> String {
@@ -94,5 +95,34 @@ fn server_filesystem_works_in_the_environment_s_directory() {
         });
         assert!(agent.call("fs__read_text_file", &outside).unwrap_err().contains("Access denied"));
         agent.close();
+    });
+}
+
+/// The SDK closes stdin, sends SIGTERM 2 s later, and SIGKILL 2 s after that.
+#[test]
+fn the_sdk_s_client_and_the_inspector_drive_it() {
+    let Some(packages) = installed("the_sdk_s_client_and_the_inspector_drive_it") else { return };
+    let server = entry(&packages, "server-everything");
+    let stays = "data:text/javascript,setInterval(()=>{},1e6);process.on('SIGTERM',()=>{})";
+    over_both(|place| {
+        for (options, most) in [(&[][..], 1900), (&["--import", stays][..], 5000)] {
+            let words = [&["--", "node"], options, &[server.as_str(), "stdio"]].concat();
+            let mut job = command(place, "mcp", &words);
+            job["packages"] = json!(packages);
+            job["calls"] = json!([
+                {"tool": "echo", "arguments": {"message": "hi"}},
+                {"tool": "trigger-long-running-operation", "arguments": {"duration": 0.5, "steps": 5}},
+            ]);
+            let came = Host::start("mcp.mjs", &job).line();
+            assert_eq!(came["answers"][0]["text"], "Echo: hi", "{came}");
+            assert!(came["answers"][1]["progress"][0][0] == json!(1), "{came}");
+            assert!(came["closing"].as_u64().unwrap() < most, "{came}");
+            if options.is_empty() {
+                assert_eq!(came["ended"], json!({"code": 0, "signal": null}), "{came}");
+            }
+        }
+        let job = command(place, "mcp", &["node", &server, "stdio"]);
+        let list = inspect(&packages, &job, &["--method", "tools/list"]);
+        assert!(list["tools"].as_array().unwrap().len() > 5, "{list}");
     });
 }

@@ -104,7 +104,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    fn start(script: &str, job: &Value) -> Self {
+    pub(crate) fn start(script: &str, job: &Value) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real").join(script);
         Self::run(&script, job)
     }

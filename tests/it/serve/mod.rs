@@ -4,7 +4,7 @@ mod calls;
 mod ends;
 mod http;
 mod protocol;
-mod real;
+pub(crate) mod real;
 mod upstreams;
 
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -13,7 +13,7 @@ const TOOLS: [&str; 7] = ["read", "bash", "edit", "write", "ls", "find", "grep"]
 const MOST_CLOSING: u64 = 1900;
 
 /// How `ta` is reached as a command.
-fn command(place: &Place, command: &str, args: &[&str]) -> Value {
+pub(crate) fn command(place: &Place, command: &str, args: &[&str]) -> Value {
     let command = place.ta(command, args);
     let args: Vec<_> = command.get_args().map(|arg| arg.to_str().unwrap()).collect();
     let env =
@@ -103,7 +103,7 @@ fn the_sdk_s_client_uses_all_tools_by_http() {
 }
 
 /// Runs the inspector's command line.
-fn inspect(packages: &std::path::Path, job: &Value, args: &[&str]) -> Value {
+pub(crate) fn inspect(packages: &std::path::Path, job: &Value, args: &[&str]) -> Value {
     let inspector = packages.join("node_modules/.bin/mcp-inspector");
     let mut inspect = std::process::Command::new(inspector);
     inspect.arg("--cli");
