@@ -213,7 +213,7 @@ impl Supervisor {
                     let exit = over.map_err(|_| lost_thread())??;
                     // What it has written is written first.
                     if !is_written {
-                        self.await_written()?;
+                        was_told = was_told.or(self.await_written()?);
                     }
                     return was_told.map_or_else(|| of_exit(&exit), |signal| Ok(End::Signal(signal)));
                 }
@@ -252,14 +252,15 @@ impl Supervisor {
         let _ = self.end.control().begin_kill(signal, None);
     }
 
-    /// Waits until all that the server wrote has been written; not for an agent that reads nothing.
-    fn await_written(&self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+    /// Waits until all that the server wrote has been written, at the agent's pace; a signal, which is
+    /// answered, ends the waiting.
+    fn await_written(&self) -> Result<Option<i32>> {
         loop {
-            match self.news.recv_deadline(deadline) {
+            match self.news.recv() {
                 Ok(News::StdoutEnded(Written::Failed(error))) => return Err(error),
-                Ok(News::StdoutEnded(_)) | Err(_) => return Ok(()),
-                Ok(_) => {}
+                Ok(News::StdoutEnded(_)) | Err(_) => return Ok(None),
+                Ok(News::Signal(signal)) => return Ok(Some(signal)),
+                Ok(News::StdinEnded) => {}
             }
         }
     }
