@@ -7,8 +7,8 @@
 //! Whoever writes an agent begins with [`environment`]: one interface,
 //! [`ExecEnvironment`](environment::ExecEnvironment), to this machine and to any other. [`client`]
 //! leads to another one ([`ExecClient`](client::ExecClient)), and [`protocol`] has the params and
-//! results of both. [`ssh`] has the hosts of ~/.ssh/config, and
-//! what it takes to work on one.
+//! results of both. [`tools`] are the tools that a model is given, on any environment. [`ssh`] has the
+//! hosts of ~/.ssh/config, and what it takes to work on one.
 //!
 //! Whoever reads the code, in this order: [`protocol`] says what travels; `transport` carries it;
 //! `server` serves a connection; [`environment`] resolves what a request names; `process` runs one
@@ -39,6 +39,8 @@ mod gate;
 mod guardian;
 mod log;
 mod mailbox;
+#[cfg(feature = "host")]
+mod mcp;
 mod metrics;
 mod net;
 mod process;
@@ -52,6 +54,8 @@ mod supervision;
 mod sync;
 mod sys;
 mod threads;
+#[cfg(feature = "host")]
+pub mod tools;
 mod transport;
 mod window;
 mod writes;

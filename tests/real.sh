@@ -21,6 +21,7 @@ if [ "$(cat "$into-python/packages" 2>/dev/null)" != "$modules" ]; then
 fi
 
 packages='@modelcontextprotocol/sdk@1.32.2
+@modelcontextprotocol/inspector@2.12.0
 @modelcontextprotocol/server-everything@2026.8.31
 @modelcontextprotocol/server-filesystem@2026.8.31
 typescript-language-server@4.4.0

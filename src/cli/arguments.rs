@@ -24,7 +24,7 @@ pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<
     }
     let mut texts = Vec::with_capacity(arguments.len());
     // Its exit codes below 125 are those of commands.
-    let is_run = arguments.get(1).is_some_and(|first| first == "run");
+    let is_run = arguments.get(1).is_some_and(|first| first == "run" || first == "mcp");
     let usage = if is_run { super::FAILED } else { USAGE };
     // Their paths may be any bytes.
     let is_files = arguments.get(1).is_some_and(|first| first == "fs" || first == "cp");
@@ -70,8 +70,9 @@ pub(super) fn parse<T: TopLevelCommand>(mut arguments: Vec<OsString>) -> Result<
                 say_error(&escaped(&carried(&words)));
                 return ExitCode::from(usage);
             }
-            let hint = if is_run { " (ta run --help tells what there is)" } else { "" };
-            say_error(&format!("{message}{hint}"));
+            let name = given.first().filter(|_| is_run);
+            let hint = name.map(|name| format!(" (ta {name} --help tells what there is)"));
+            say_error(&format!("{message}{}", hint.unwrap_or_default()));
             ExitCode::from(usage)
         }
     })
@@ -127,7 +128,7 @@ fn split_values<'a>(arguments: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     split
 }
 
-/// The same for `ta run`, up to the command: that is what follows a `--`, or begins with the
+/// The same for `ta run` and `ta mcp`, up to the command: that is what follows a `--`, or begins with the
 /// first word that is neither an option nor an option's value. And `-it` becomes `-i -t`.
 fn split_options<'a>(arguments: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut split = Vec::new();

@@ -24,6 +24,8 @@ mod life;
 #[cfg(feature = "host")]
 mod man;
 #[cfg(feature = "host")]
+mod mcp;
+#[cfg(feature = "host")]
 mod ping;
 mod place;
 #[cfg(feature = "host")]
@@ -32,9 +34,12 @@ mod progress;
 mod prompt;
 mod run;
 #[cfg(feature = "host")]
+mod serve;
+#[cfg(feature = "host")]
 mod ssh_clean;
 mod thread;
 mod token;
+mod variables;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -89,6 +94,8 @@ commands! {
     Cp: cp,
     Hosts: hosts,
     SshClean: ssh_clean,
+    Serve: serve,
+    Mcp: mcp,
 }
 
 #[cfg(not(feature = "host"))]

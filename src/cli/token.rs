@@ -13,14 +13,22 @@ pub(super) const VARIABLE: &str = "TA_EXEC_TOKEN";
 /// # Errors
 /// It is empty, not UTF-8, or has white space around it, which is hardly ever meant.
 pub(super) fn of_variable(value: OsString) -> Result<String> {
+    of_named_variable(VARIABLE, value)
+}
+
+/// The same of a variable of this name.
+///
+/// # Errors
+/// The same.
+pub(super) fn of_named_variable(name: &str, value: OsString) -> Result<String> {
     let value = value
         .into_string()
-        .map_err(|_| Error::params(format!("the token in {VARIABLE} is not UTF-8")))?;
+        .map_err(|_| Error::params(format!("the token in {name} is not UTF-8")))?;
     if value.is_empty() {
-        return Err(Error::params(format!("{VARIABLE} is set and empty")));
+        return Err(Error::params(format!("{name} is set and empty")));
     }
     if value.trim() != value {
-        return Err(Error::params(format!("the token in {VARIABLE} has white space around it")));
+        return Err(Error::params(format!("the token in {name} has white space around it")));
     }
     Ok(value)
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::Instant;
 
+use super::ExecEnvironment;
 use super::process::Answer;
 use crate::error::Result;
 use crate::protocol::{Empty, MAX_CHUNK};
@@ -27,6 +28,16 @@ impl Debt {
         let due = self.owed >= window.get().div_ceil(4);
         due.then(|| std::mem::take(&mut self.owed))
     }
+}
+
+/// The bytes of a file in one message to or from an environment.
+pub(crate) fn part(environment: &dyn ExecEnvironment) -> Result<usize> {
+    /// Larger ones are not carried faster.
+    const MOST: usize = 1024 * 1024;
+    /// For all that is around them: a path may have 4 KiB, and six characters for each.
+    const AROUND: usize = 32 * 1024;
+    let longest = environment.about()?.max_message_bytes;
+    Ok((longest.saturating_sub(AROUND) / 4 * 3).clamp(4096, MOST))
 }
 
 /// Writes that go out one after the other without a round trip in between.

@@ -79,7 +79,7 @@ mod process;
 mod remote;
 mod split;
 
-pub(crate) use flow::{Debt, Pipeline};
+pub(crate) use flow::{Debt, Pipeline, part};
 pub use local::LocalExecEnvironment;
 pub(crate) use machine::{Machine, MachineOptions};
 pub use process::{

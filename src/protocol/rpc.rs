@@ -133,11 +133,16 @@ pub(crate) fn params<'de, P: Deserialize<'de>>(raw: Option<&'de RawValue>) -> Re
     if !text.starts_with('{') {
         return Err(Error::params("params must be an object"));
     }
-    serde_json::from_str(text).map_err(|error| wrong_params(text, &error))
+    read(text)
 }
 
-/// Why params cannot be read, and which member of them it is.
-fn wrong_params(text: &str, error: &serde_json::Error) -> Error {
+/// Reads an object; the error names the member that is wrong.
+pub(crate) fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|error| wrong_member(text, &error))
+}
+
+/// Why an object cannot be read, and which member of it that is.
+fn wrong_member(text: &str, error: &serde_json::Error) -> Error {
     let message = error.to_string();
     let reason = message.split(" at line ").next().unwrap_or_default();
     let missing = reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));

@@ -108,9 +108,20 @@ fn protocol_does_no_io() {
 /// An option that was renamed, or never was.
 #[test]
 fn the_guide_uses_no_option_that_its_command_has_not() {
-    let names = ["exec-server", "run", "forward", "connect", "ping", "cp", "fs", "completions"];
+    let names = [
+        "exec-server",
+        "run",
+        "forward",
+        "connect",
+        "ping",
+        "cp",
+        "fs",
+        "completions",
+        "serve",
+        "mcp",
+    ];
     let mut seen = 0;
-    for page in ["docs/guide.md", "docs/deploy.md", "docs/ssh.md", "README.md"] {
+    for page in ["docs/guide.md", "docs/deploy.md", "docs/ssh.md", "docs/agents.md", "README.md"] {
         let text = read(page);
         for (at, _) in text.match_indices("ta ") {
             let rest = &text[at + 3..];

@@ -104,7 +104,8 @@ enum Value {
 /// What an option's value is.
 fn value_of(long: &str) -> Value {
     match long {
-        "--token-file" | "--epoch-file" | "--config" | "--ssh-config" => Value::File,
+        "--token-file" | "--epoch-file" | "--config" | "--ssh-config" | "--mcp-config"
+        | "--ca-file" => Value::File,
         // That of `ta run` is on another machine, which often has the same.
         "--cwd" | "--server-dir" => Value::Directory,
         "--log-level" => Value::Words(&["off", "error", "warn", "info", "debug"]),
@@ -121,7 +122,7 @@ fn commands() -> Vec<Command> {
         description: first_sentence(sub.command.description),
         flags: flags(&sub.command),
         operands: match sub.name {
-            "run" => Operands::Command,
+            "run" | "mcp" => Operands::Command,
             "cp" => Operands::Files,
             "completions" => Operands::Words(SHELLS.to_vec()),
             _ if sub.command.commands.is_empty() => Operands::None,
@@ -185,8 +186,18 @@ mod tests {
     #[test]
     fn the_table_is_that_of_the_parsers() {
         let names: Vec<_> = commands().iter().map(|command| command.name).collect();
-        for name in ["exec-server", "run", "fs", "cp", "forward", "connect", "ping", "completions"]
-        {
+        for name in [
+            "exec-server",
+            "run",
+            "fs",
+            "cp",
+            "forward",
+            "connect",
+            "ping",
+            "completions",
+            "serve",
+            "mcp",
+        ] {
             assert!(names.contains(&name), "{name}: {names:?}");
         }
         for command in commands() {

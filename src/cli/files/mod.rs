@@ -19,6 +19,7 @@ use super::end::End;
 use super::place::{Options, Place, Variables};
 use crate::buffers;
 use crate::environment::ExecEnvironment;
+pub(super) use crate::environment::part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{FileType, Mode, StatParams, StatResult, WirePath};
 use crate::sys::poll::{Interest, wait_for};
@@ -195,14 +196,4 @@ pub(super) fn kind(file_type: FileType) -> &'static str {
         FileType::Socket => "a socket",
         FileType::CharDevice | FileType::BlockDevice => "a device",
     }
-}
-
-/// The bytes of a file in one message to or from an environment.
-pub(super) fn part(environment: &dyn ExecEnvironment) -> Result<usize> {
-    /// Larger ones are not carried faster.
-    const MOST: usize = 1024 * 1024;
-    /// For all that is around them: a path may have 4 KiB, and six characters for each.
-    const AROUND: usize = 32 * 1024;
-    let longest = environment.about()?.max_message_bytes;
-    Ok((longest.saturating_sub(AROUND) / 4 * 3).clamp(4096, MOST))
 }

@@ -290,6 +290,22 @@ impl Place {
         Ok(Box::new(RemoteExecEnvironment::unasked(self.client()?)))
     }
 
+    /// A client of it, which is a host of this epoch unless the options name another. This machine is
+    /// served by a child, whose guardian ends what it has started, also when this program is killed.
+    ///
+    /// # Errors
+    /// It cannot be reached, or does not let us in.
+    pub(super) fn guarded(self, epoch: Option<u64>) -> Result<ExecClient> {
+        let options = self.options().epoch(self.epoch.or(epoch));
+        match self.way {
+            Way::Server { url, token } => options.websocket(&url, token.as_deref()),
+            Way::Via(words) => options.stdio(&words),
+            #[cfg(feature = "host")]
+            Way::Ssh(host) => options.ssh(host),
+            Way::Here => options.stdio(&own_server()?),
+        }
+    }
+
     /// A client of it, also where it is this machine.
     ///
     /// # Errors
@@ -317,13 +333,14 @@ impl Place {
             Way::Via(words) => options.open_stdio(&words),
             #[cfg(feature = "host")]
             Way::Ssh(host) => options.open_ssh(host),
-            Way::Here => {
-                let program = own_program()?;
-                let words = ["exec-server", "--stdio"].map(OsString::from);
-                options.open_stdio(&[&[program.into_os_string()], &words[..]].concat())
-            }
+            Way::Here => options.open_stdio(&own_server()?),
         }
     }
+}
+
+/// The command that serves this machine on a pipe.
+fn own_server() -> Result<[OsString; 3]> {
+    Ok([own_program()?.into_os_string(), "exec-server".into(), "--stdio".into()])
 }
 
 /// Where this program is. /proc tells; without it, what it was called by, if that is a path.

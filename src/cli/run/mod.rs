@@ -8,13 +8,12 @@ mod streams;
 mod supervisor;
 mod terminal;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use super::end::End;
-use super::place::{self, Place, Runner, URL, Variables};
-use super::{duration, token};
+use super::place::{self, Place, Runner, Variables};
+use super::{duration, variables};
 use crate::client::Process;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{EnvDelta, ExecParams, PtySize, SpawnParams};
@@ -100,7 +99,7 @@ impl Run {
     }
 
     fn plan(mut self, variables: Variables) -> Result<Plan> {
-        let mut env = self.env_delta()?;
+        let mut env = variables::delta(&self.env)?;
         let options = self.place_options();
         let job = match (self.line, self.program) {
             (Some(line), program) if program.is_empty() => Job::Line(line),
@@ -121,7 +120,7 @@ impl Run {
             && env.iter().all(|(name, _)| name != "TERM")
             && let Ok(term) = std::env::var("TERM")
         {
-            insert(&mut env, "TERM", term)?;
+            variables::insert(&mut env, "TERM", term)?;
         }
         Ok(Plan {
             place,
@@ -133,33 +132,6 @@ impl Run {
             window,
         })
     }
-
-    fn env_delta(&self) -> Result<EnvDelta> {
-        let mut delta = EnvDelta::new();
-        for variable in &self.env {
-            if [URL, token::VARIABLE].contains(&variable.as_str()) {
-                let message = format!("--env {variable}: that is ta's own; give {variable}=VALUE");
-                return Err(Error::params(message));
-            }
-            match variable.split_once('=') {
-                Some((name, value)) => insert(&mut delta, name, value.to_owned())?,
-                None => match std::env::var_os(variable).map(OsString::into_string) {
-                    Some(Ok(value)) => insert(&mut delta, variable, value)?,
-                    Some(Err(_)) => {
-                        let message = format!("--env {variable}: its value is not UTF-8");
-                        return Err(Error::params(message));
-                    }
-                    None => {}
-                },
-            }
-        }
-        Ok(delta)
-    }
-}
-
-fn insert(delta: &mut EnvDelta, name: &str, value: String) -> Result<()> {
-    let inserted = delta.insert(name.to_owned(), Some(value));
-    inserted.map_err(|reason| Error::params(format!("--env: {reason}")))
 }
 
 /// All that there is to know of a command that is to run.

@@ -157,6 +157,11 @@ fn unauthorized() -> Route {
 
 const UPGRADE: &str = "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
 
+/// Whether these `Authorization` headers give the token, and none of them another.
+pub(crate) fn is_bearer<'a>(token: &Token, headers: impl Iterator<Item = &'a [u8]>) -> bool {
+    is_authorized(token, headers, "")
+}
+
 /// The epoch that the query gives; all that it gives must be the same.
 fn epoch_of(query: &str) -> Result<Option<u64>, ()> {
     let mut epoch = None;

@@ -32,7 +32,7 @@ use crate::support::{DEADLINE, Server, Setup, TOKEN, TempDir, binary};
 const NAMES: [&str; 4] = ["local", "in memory", "websocket", "stdio"];
 
 /// An environment that works in an empty directory of its own, and what has to live as long as it.
-struct Place {
+pub(crate) struct Place {
     environment: Option<Box<dyn ExecEnvironment>>,
     _server: Option<Server>,
     dir: TempDir,
@@ -68,6 +68,15 @@ impl Place {
     fn environment(&self) -> &dyn ExecEnvironment {
         &**self.environment.as_ref().unwrap()
     }
+
+    /// For whoever shares it; it ends with them.
+    pub(crate) fn take(&mut self) -> Box<dyn ExecEnvironment> {
+        self.environment.take().unwrap()
+    }
+
+    pub(crate) fn dir(&self) -> &TempDir {
+        &self.dir
+    }
 }
 
 /// Runs one body over all four, side by side. What it answers must be the same everywhere.
@@ -78,7 +87,7 @@ fn over_all<T: Debug + PartialEq + Send>(body: impl Fn(&dyn ExecEnvironment) -> 
 
 /// The same, for a body that ends the environment.
 #[track_caller]
-fn over_all_places<T: Debug + PartialEq + Send>(body: impl Fn(&mut Place) -> T + Sync) {
+pub(crate) fn over_all_places<T: Debug + PartialEq + Send>(body: impl Fn(&mut Place) -> T + Sync) {
     let seen: Vec<T> = thread::scope(|scope| {
         let start = |name: &'static str| {
             let body = &body;

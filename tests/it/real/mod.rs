@@ -22,7 +22,7 @@ use crate::support::{
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// What tests/real.sh has installed; nothing where the test is skipped.
-fn installed(test: &str) -> Option<PathBuf> {
+pub(crate) fn installed(test: &str) -> Option<PathBuf> {
     if lacks(test, "node") {
         return None;
     }
@@ -98,14 +98,18 @@ impl Drop for Remote {
 }
 
 /// A client's script, told what to do. Dropped, it is killed and reaped.
-struct Host {
+pub(crate) struct Host {
     child: Child,
     lines: mpsc::Receiver<String>,
 }
 
 impl Host {
-    fn start(script: &str, job: &Value) -> Self {
+    pub(crate) fn start(script: &str, job: &Value) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real").join(script);
+        Self::run(&script, job)
+    }
+
+    pub(crate) fn run(script: &Path, job: &Value) -> Self {
         let mut command = Command::new("node");
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(b"TA_") {
@@ -121,10 +125,15 @@ impl Host {
 
     /// What it has to say.
     #[track_caller]
-    fn line(&self) -> Value {
+    pub(crate) fn line(&self) -> Value {
+        serde_json::from_str(&self.text()).unwrap()
+    }
+
+    /// The same as text.
+    #[track_caller]
+    pub(crate) fn text(&self) -> String {
         let line = self.lines.recv_timeout(DEADLINE);
-        let line = line.unwrap_or_else(|error| panic!("nothing from the client: {error}"));
-        serde_json::from_str(&line).unwrap()
+        line.unwrap_or_else(|error| panic!("nothing from the client: {error}"))
     }
 }
 

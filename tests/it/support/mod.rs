@@ -4,7 +4,7 @@ mod capture;
 pub(crate) mod frames;
 pub(crate) mod http;
 mod link;
-mod log;
+pub(crate) mod log;
 pub(crate) mod params;
 mod peer;
 pub(crate) mod procfs;
