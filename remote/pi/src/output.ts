@@ -1,0 +1,205 @@
+/** What a command has written: its end for the model, all of it in a file of the environment where that is much. */
+import { randomBytes } from "node:crypto";
+import * as path from "node:path";
+import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, truncateTail } from "@earendil-works/pi-coding-agent";
+import type { Connection, Environment } from "./environment.ts";
+
+/** How long the file's last writes may take when the command is over. */
+const WRITES_END_MS = 5000;
+
+/** A new file in the environment's directory for temporary ones, that its `read` can open. */
+export class OutputFile {
+	private readonly environment: Environment;
+	private connection: Promise<Connection> | undefined;
+	private writes: Promise<void> = Promise.resolve();
+	private failure: string | undefined;
+	private name: string | undefined;
+
+	constructor(environment: Environment) {
+		this.environment = environment;
+	}
+
+	/** Its path, or why there is none. */
+	get description(): string {
+		return this.failure ? `none (${this.failure})` : (this.name ?? "none");
+	}
+
+	get path(): string | undefined {
+		return this.failure ? undefined : this.name;
+	}
+
+	/** Settles when the bytes are there; a failure is told by `description`. */
+	append(bytes: Buffer): Promise<void> {
+		// A connection that was lost is not made anew for this: the file may be gone with the machine.
+		this.connection ??= this.environment.connect();
+		const connection = this.connection;
+		this.writes = this.writes
+			.then(async () => {
+				if (this.failure) return;
+				const { client, about } = await connection;
+				const isNew = this.name === undefined;
+				this.name ??= path.posix.join(about.tmpdir, `pi-bash-${randomBytes(8).toString("hex")}.log`);
+				const file = { path: this.name, dataBase64: bytes.toString("base64") };
+				const how = isNew ? { ifVersion: "", mode: 0o600 } : { append: true };
+				await client.call("fs/writeFile", { ...file, ...how });
+			})
+			.catch((error) => {
+				this.failure ??= error instanceof Error ? error.message : String(error);
+			});
+		return this.writes;
+	}
+
+	/** Waits for what is on its way. */
+	async finish(): Promise<void> {
+		let timer: NodeJS.Timeout | undefined;
+		const late = new Promise<void>((resolve) => {
+			timer = setTimeout(() => {
+				this.failure ??= "the environment does not answer";
+				resolve();
+			}, WRITES_END_MS);
+		});
+		await Promise.race([this.writes, late]);
+		clearTimeout(timer);
+	}
+}
+
+export interface Snapshot {
+	content: string;
+	truncation: ReturnType<typeof truncateTail>;
+	/** Bytes of the last line. */
+	lastLine: number;
+}
+
+/** All output while it is little; else its end, its measures, and a file that has all of it. */
+export class Capture {
+	readonly file: OutputFile;
+	private readonly decoder = new TextDecoder();
+	private chunks: Buffer[] = [];
+	private tail = "";
+	private rawBytes = 0;
+	private bytes = 0;
+	private completeLines = 0;
+	private lastLine = 0;
+	private isPartial = false;
+
+	constructor(environment: Environment) {
+		this.file = new OutputFile(environment);
+	}
+
+	/** More than a model is shown. */
+	get overflows(): boolean {
+		return Math.max(this.rawBytes, this.bytes) > DEFAULT_MAX_BYTES || this.lines > DEFAULT_MAX_LINES;
+	}
+
+	/** All of it, where it does not overflow. */
+	get all(): Buffer {
+		return Buffer.concat(this.chunks);
+	}
+
+	append(bytes: Buffer): void | Promise<void> {
+		const overflowed = this.overflows;
+		this.rawBytes += bytes.length;
+		this.decoded(this.decoder.decode(bytes, { stream: true }));
+		if (overflowed) return this.file.append(bytes);
+		this.chunks.push(bytes);
+		if (this.overflows) return this.spill();
+	}
+
+	/** The end has come; waits for the file. */
+	async finish(): Promise<void> {
+		const overflowed = this.overflows;
+		this.decoded(this.decoder.decode());
+		if (this.overflows && !overflowed) void this.spill();
+		if (this.overflows) await this.file.finish();
+	}
+
+	snapshot(): Snapshot {
+		let text = this.tail;
+		if (this.isPartial) {
+			// The first line has lost its beginning, unless it is all that there is.
+			const end = text.indexOf("\n");
+			text = (end >= 0 ? text.slice(end + 1) : "") || text;
+		}
+		const cut = truncateTail(text);
+		const truncated = this.overflows;
+		const by = truncated ? (cut.truncatedBy ?? (this.bytes > DEFAULT_MAX_BYTES ? "bytes" : "lines")) : null;
+		const truncation = { ...cut, truncated, truncatedBy: by, totalLines: this.lines, totalBytes: this.bytes };
+		return { content: cut.content, truncation, lastLine: this.lastLine };
+	}
+
+	private get lines(): number {
+		return this.completeLines + (this.lastLine > 0 ? 1 : 0);
+	}
+
+	private spill(): Promise<void> {
+		const all = Buffer.concat(this.chunks);
+		this.chunks = [];
+		return this.file.append(all);
+	}
+
+	private decoded(text: string): void {
+		if (text === "") return;
+		this.bytes += Buffer.byteLength(text);
+		const end = text.lastIndexOf("\n");
+		if (end < 0) this.lastLine += Buffer.byteLength(text);
+		else {
+			for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) this.completeLines++;
+			this.lastLine = Buffer.byteLength(text.slice(end + 1));
+		}
+		this.tail += text;
+		// (A UTF-16 unit is a byte or more, so what is left holds more than is shown.)
+		if (this.tail.length > 4 * DEFAULT_MAX_BYTES) {
+			let from = this.tail.length - 2 * DEFAULT_MAX_BYTES;
+			if (/[\uDC00-\uDFFF]/.test(this.tail[from])) from++;
+			this.isPartial = this.tail[from - 1] !== "\n";
+			this.tail = this.tail.slice(from);
+		}
+	}
+}
+
+/**
+ * Passes output on as it comes, and so much of it at most that pi keeps no file of its own: that
+ * would be the host's. Of more, the beginning and the end are passed on; all is in the environment's.
+ */
+export class Excerpt {
+	private readonly capture: Capture;
+	private readonly pass: (bytes: Buffer) => void;
+	private passedBytes = 0;
+	private passedLines = 0;
+	/** What is held back, as long as it may still all be passed on. */
+	private held: Buffer[] = [];
+
+	constructor(environment: Environment, pass: (bytes: Buffer) => void) {
+		this.capture = new Capture(environment);
+		this.pass = pass;
+	}
+
+	append(bytes: Buffer): void | Promise<void> {
+		const lines = count(bytes);
+		const fits = this.passedBytes + bytes.length <= 40_000 && this.passedLines + lines <= 1600;
+		if (this.held.length === 0 && fits) {
+			this.passedBytes += bytes.length;
+			this.passedLines += lines;
+			this.pass(bytes);
+		} else if (!this.capture.overflows) this.held.push(bytes);
+		return this.capture.append(bytes);
+	}
+
+	async finish(): Promise<void> {
+		await this.capture.finish();
+		if (!this.capture.overflows) {
+			if (this.held.length > 0) this.pass(Buffer.concat(this.held));
+			return;
+		}
+		const left = this.capture.snapshot();
+		const end = truncateTail(left.content, { maxLines: 380, maxBytes: 9000 });
+		const note = `[... ${left.truncation.totalLines} lines in all. Full output: ${this.capture.file.description} ...]`;
+		this.pass(Buffer.from(`\n${note}\n${end.content}`));
+	}
+}
+
+function count(bytes: Buffer): number {
+	let lines = 0;
+	for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, at + 1)) lines++;
+	return lines;
+}
