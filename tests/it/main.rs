@@ -37,6 +37,7 @@ mod hostile;
 mod http;
 mod load;
 mod net;
+mod pi;
 mod ping;
 mod process;
 mod real;
