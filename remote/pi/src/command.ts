@@ -1,10 +1,12 @@
 /** One command line in the environment, with the ends that pi knows: a code, "aborted", "timeout:N". */
 import { constants } from "node:os";
-import { ConnectionLost, ExecError, type ExecResult, type Stream } from "./client.ts";
+import { type Client, ConnectionLost, ExecError, type ExecResult, type Stream } from "./client.ts";
 import { type Environment, unlessAborted } from "./environment.ts";
 
 /** How long an answer may take after a kill before the command counts as ended all the same. */
 const SETTLES_MS = 2000;
+/** How long the end of the connection may take after an answer that tells of it. */
+const FOLLOWS_MS = 1000;
 /** What `setTimeout` can wait for, in seconds: pi's own bound. */
 const LONGEST_TIMEOUT = 2147483.647;
 
@@ -50,8 +52,8 @@ export async function run(environment: Environment, asked: Command, take: Take):
 	} catch (error) {
 		give(characters.rest());
 		if (signal?.aborted) throw new Error("aborted");
-		if (!(error instanceof ConnectionLost)) throw told(error, cwd);
-		await give(Buffer.from(`\n[The connection to the environment was lost: ${error.message}]\n`));
+		if (!(await isLoss(error, client))) throw told(error, cwd);
+		await give(Buffer.from(`\n[The connection to the environment was lost: ${(error as Error).message}]\n`));
 		return { exitCode: null };
 	} finally {
 		isSettled = true;
@@ -97,6 +99,23 @@ function exitCode(result: ExecResult): number | null {
 	if (result.exitCode !== null || !result.signal) return result.exitCode;
 	const signals = constants.signals as Record<string, number>;
 	return 128 + (signals[result.signal] ?? 0);
+}
+
+/**
+ * Whether the connection is what has failed. A server that stops, and one that somebody has taken over,
+ * still answer; then the end of the connection follows.
+ */
+async function isLoss(error: unknown, client: Client): Promise<boolean> {
+	if (error instanceof ConnectionLost) return true;
+	if (!(error instanceof ExecError) || /^E[A-Z0-9]+$|^-32602$|_NO_SHELL$|_LIMIT$/.test(error.code)) return false;
+	if (error.code === "CELL_TA_EXEC_STALE_EPOCH") return true;
+	return new Promise((resolve) => {
+		const timer = setTimeout(() => resolve(false), FOLLOWS_MS);
+		client.onLoss(() => {
+			clearTimeout(timer);
+			resolve(true);
+		});
+	});
 }
 
 function told(error: unknown, cwd: string): unknown {

@@ -63,7 +63,12 @@ export class Environment {
 	}
 
 	private async open(): Promise<Connection> {
-		const place = this.place();
+		let place: Place;
+		try {
+			place = this.place();
+		} catch (error) {
+			throw unreachable(error);
+		}
 		const program = process.env.TA_BIN || "ta";
 		const client = new Client(program, ["connect", ...place.options, "--epoch", String(this.epoch)]);
 		const timer = setTimeout(() => client.close(), HELLO_MS);

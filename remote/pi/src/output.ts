@@ -4,6 +4,8 @@ import * as path from "node:path";
 import { DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, truncateTail } from "@earendil-works/pi-coding-agent";
 import type { Connection, Environment } from "./environment.ts";
 
+/** Whether this pi counts what follows the last end of a line as one more, though there is nothing. */
+const COUNTS_EMPTY_END = truncateTail("x\n").totalLines === 2;
 /** How long the file's last writes may take when the command is over. */
 const WRITES_END_MS = 5000;
 
@@ -128,7 +130,7 @@ export class Capture {
 	}
 
 	private get lines(): number {
-		return this.completeLines + (this.lastLine > 0 ? 1 : 0);
+		return this.completeLines + (this.lastLine > 0 || COUNTS_EMPTY_END ? 1 : 0);
 	}
 
 	private spill(): Promise<void> {
@@ -157,6 +159,10 @@ export class Capture {
 	}
 }
 
+/** Of a long output, so much is passed on as it comes, and so much at the end. */
+const FIRST = { lines: 1600, bytes: 40_000 };
+const LAST = { maxLines: 380, maxBytes: 9000 };
+
 /**
  * Passes output on as it comes, and so much of it at most that pi keeps no file of its own: that
  * would be the host's. Of more, the beginning and the end are passed on; all is in the environment's.
@@ -164,10 +170,10 @@ export class Capture {
 export class Excerpt {
 	private readonly capture: Capture;
 	private readonly pass: (bytes: Buffer) => void;
-	private passedBytes = 0;
-	private passedLines = 0;
+	private lines = 0;
+	private bytes = 0;
 	/** What is held back, as long as it may still all be passed on. */
-	private held: Buffer[] = [];
+	private held: Buffer[] | undefined;
 
 	constructor(environment: Environment, pass: (bytes: Buffer) => void) {
 		this.capture = new Capture(environment);
@@ -175,31 +181,42 @@ export class Excerpt {
 	}
 
 	append(bytes: Buffer): void | Promise<void> {
-		const lines = count(bytes);
-		const fits = this.passedBytes + bytes.length <= 40_000 && this.passedLines + lines <= 1600;
-		if (this.held.length === 0 && fits) {
-			this.passedBytes += bytes.length;
-			this.passedLines += lines;
-			this.pass(bytes);
-		} else if (!this.capture.overflows) this.held.push(bytes);
-		return this.capture.append(bytes);
+		const taken = this.held ? 0 : this.passFirst(bytes);
+		if (taken < bytes.length) {
+			this.held ??= [];
+			this.held.push(bytes.subarray(taken));
+		}
+		const waits = this.capture.append(bytes);
+		if (this.capture.overflows) this.held = [];
+		return waits;
 	}
 
 	async finish(): Promise<void> {
 		await this.capture.finish();
 		if (!this.capture.overflows) {
-			if (this.held.length > 0) this.pass(Buffer.concat(this.held));
+			if (this.held) this.pass(Buffer.concat(this.held));
 			return;
 		}
-		const left = this.capture.snapshot();
-		const end = truncateTail(left.content, { maxLines: 380, maxBytes: 9000 });
-		const note = `[... ${left.truncation.totalLines} lines in all. Full output: ${this.capture.file.description} ...]`;
-		this.pass(Buffer.from(`\n${note}\n${end.content}`));
+		const { content, truncation } = this.capture.snapshot();
+		const end = truncateTail(content, LAST).content;
+		const note = `[... ${truncation.totalLines} lines in all. Full output: ${this.capture.file.description} ...]`;
+		this.pass(Buffer.from(`\n${note}\n${end}`));
 	}
-}
 
-function count(bytes: Buffer): number {
-	let lines = 0;
-	for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, at + 1)) lines++;
-	return lines;
+	/** Passes on what is in the first part still: whole lines, where it is not all. Answers how much. */
+	private passFirst(bytes: Buffer): number {
+		let end = 0;
+		let lines = this.lines;
+		for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, end)) {
+			if (lines === FIRST.lines || this.bytes + at >= FIRST.bytes) break;
+			lines++;
+			end = at + 1;
+		}
+		const isAll = bytes.indexOf(10, end) < 0 && this.bytes + bytes.length <= FIRST.bytes;
+		if (isAll) end = bytes.length;
+		this.lines = lines;
+		this.bytes += end;
+		if (end > 0) this.pass(bytes.subarray(0, end));
+		return end;
+	}
 }

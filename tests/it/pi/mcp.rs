@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::there::{PROJECT, There};
+use super::user::Rpc;
 use super::{Here, Model, Pi, call, finish};
 use crate::support::procfs::all_pids;
 use crate::support::{DEADLINE, eventually, unique};
@@ -27,8 +28,6 @@ fn stdio_servers_run_there_with_its_roots_and_its_variables() {
     let servers = json!({"mcpServers": {
         "everything": server(&["node", &entry("server-everything"), "stdio"]),
         "filesystem": server(&["node", &entry("server-filesystem"), "/usr/share"]),
-        "broken": server(&["sh", "-c", "echo why it is broken >&2; exit 3"]),
-        "missing": server(&["/no/such/server"]),
         "off": json!({"command": "touch", "args": ["/there/it-ran"], "enabled": false}),
     }});
     let steps = [vec![
@@ -64,9 +63,6 @@ fn stdio_servers_run_there_with_its_roots_and_its_variables() {
     assert!(came[5].contains("Access denied"), "{}", came[5]);
     assert!(there.read("sub/new.txt") == "line ✓\n".repeat(200_000), "another content");
     assert!(!there.path("/there/it-ran").exists());
-    for part in ["why it is broken", "/no/such/server"] {
-        assert!(done.stderr.contains(part), "no {part} in {}", done.stderr);
-    }
     assert_eq!(here.files(), before);
     let mark = format!("MCP_MARK={mark}");
     let lives = |pid: &u32| {
@@ -74,6 +70,35 @@ fn stdio_servers_run_there_with_its_roots_and_its_variables() {
         variables.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
     };
     eventually(DEADLINE, "no server is left", || !all_pids().any(|pid| lives(&pid)));
+}
+
+#[test]
+fn a_server_that_fails_says_why_and_the_others_go_on() {
+    const NAME: &str = "a_server_that_fails_says_why_and_the_others_go_on";
+    let Some(pi) = Pi::new(NAME) else { return };
+    let Some(there) = There::start(NAME) else { return };
+    let servers = json!({"mcpServers": {
+        "broken": {"command": "sh", "args": ["-c", "echo why it is broken >&2; exit 3"]},
+        "missing": {"command": "/no/such/server"},
+        "mute": {"command": "sh", "args": ["-c", "echo no JSON; exec cat >/dev/null"], "timeout": 1},
+        "everything": {"command": "node", "args": [entry("server-everything"), "stdio"]},
+    }});
+    let (here, model) = (Here::new(), Model::that(&[]));
+    here.dir.write("agent/mcp.json", servers.to_string());
+    let mut rpc = Rpc::start(&here, &pi, &model, &there);
+    let told = |rpc: &Rpc, parts: &[&str]| {
+        rpc.until(&format!("{parts:?}"), |event| {
+            let message = event["message"].as_str().unwrap_or_default();
+            event["method"] == "notify" && parts.iter().all(|part| message.contains(part))
+        })
+    };
+    told(&rpc, &["broken", "missing"]);
+    rpc.send(&json!({"id": "ask", "type": "prompt", "message": "/mcp"}));
+    let status = told(&rpc, &["everything", "connected"]);
+    let status = status["message"].as_str().unwrap();
+    for part in ["the server has ended (code 3)", "/no/such/server"] {
+        assert!(status.contains(part), "no {part} in {status}");
+    }
 }
 
 /// pi would start them here; so would it if it could not reach the environment.

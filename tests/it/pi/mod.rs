@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::server::wait;
-use crate::support::{TempDir, binary, lacks, skipped};
+use crate::support::{TempDir, Victim, binary, eventually, lacks, skipped};
 use there::There;
 
 /// How long one session of pi may take.
@@ -297,6 +297,12 @@ fn text(content: &Value) -> String {
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         _ => String::new(),
     }
+}
+
+/// Waits for it as long as pi may take to start.
+#[track_caller]
+fn await_alive(victim: &Victim) {
+    eventually(DEADLINE, &format!("{} runs", victim.command()), || victim.count() > 0);
 }
 
 fn call(name: &str, arguments: Value) -> Value {

@@ -2,7 +2,6 @@
 //! told is the same, and it takes about as long.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -65,6 +64,14 @@ fn script() -> Vec<Vec<Value>> {
     ]
 }
 
+const FD: &str = r#"#!/bin/sh
+for word; do
+    shift
+    [ "$word" = --no-require-git ] || set -- "$@" "$word"
+done
+exec fdfind "$@"
+"#;
+
 struct Both {
     here: Here,
     there: There,
@@ -78,11 +85,9 @@ impl Both {
         }
         let here = Here::new();
         let there = There::start_in(test, here.cwd.to_str().unwrap())?;
-        // pi looks for fd by its own name, beside its settings.
+        // pi looks for fd by its own name, beside its settings; Debian's does not know one option.
         std::fs::create_dir(here.dir.join("agent/bin")).unwrap();
-        let which = Command::new("sh").args(["-c", "command -v fdfind"]).output().unwrap();
-        let fd = String::from_utf8(which.stdout).unwrap();
-        std::os::unix::fs::symlink(fd.trim(), here.dir.join("agent/bin/fd")).unwrap();
+        here.dir.program("agent/bin/fd", FD);
         Some(Self { here, there, pi })
     }
 

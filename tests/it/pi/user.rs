@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::there::{PROJECT, There};
-use super::{DEADLINE, Here, Model, Pi, asked, bash, lines, text};
+use super::{DEADLINE, Here, Model, Pi, asked, await_alive, bash, lines, text};
 use crate::support::Victim;
 
 /// A pi that is told what to do on stdin. Dropped, it is killed and reaped.
@@ -109,7 +109,7 @@ fn a_persons_command_is_shown_as_it_runs_and_ends_when_it_is_broken_off() {
         let mut rpc = Rpc::start(&here, &pi, &model, &there);
         let command = format!("trap '' TERM; echo it has begun; {} & wait", victim.command());
         rpc.send(&json!({"id": "run", "type": "bash", "command": command}));
-        victim.await_alive();
+        await_alive(&victim);
         if !pi.is_old() {
             rpc.until("output", |event| {
                 event["type"] == "bash_execution_update" && event["delta"] == "it has begun\n"
@@ -138,7 +138,7 @@ fn a_turn_that_is_broken_off_ends_its_commands() {
             let shown = text(&event["partialResult"]["content"]);
             event["type"] == "tool_execution_update" && shown == "it has begun\n"
         });
-        victim.assert_alive();
+        victim.await_alive();
         rpc.send(&json!({"id": "abort", "type": "abort"}));
         let end = rpc.until("end of the tool", |event| event["type"] == "tool_execution_end");
         assert_eq!(end["isError"], true, "{end}");
@@ -167,8 +167,8 @@ fn a_pi_that_is_killed_leaves_nothing_there() {
             command.envs(there.variables());
             asked(&mut command);
             let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-            foreground.await_alive();
-            background.await_alive();
+            await_alive(&foreground);
+            await_alive(&background);
             crate::support::sys::signal(child.id(), signal).unwrap();
             foreground.await_gone();
             background.await_gone();
