@@ -161,7 +161,7 @@ fn a_pi_that_starts_later_takes_over() {
     first.join().unwrap();
     let answers = model.sent().answers();
     for answer in &answers {
-        assert!(answer.contains("newer host"), "{answers:#?}");
+        assert!(answer.contains("another host has taken over"), "{answers:#?}");
     }
     eventually(DEADLINE, "nothing of it is left", || victim.count() == 0);
 }
