@@ -168,18 +168,6 @@ export class Client {
 		this.child.kill("SIGTERM");
 	}
 
-	/** Settles when the child has gone, and with it what it was asked for. */
-	async closed(limitMs: number): Promise<void> {
-		if (this.child.exitCode !== null || this.child.signalCode !== null || this.child.pid === undefined) return;
-		await new Promise<void>((resolve) => {
-			const timer = setTimeout(resolve, limitMs);
-			this.child.once("exit", () => {
-				clearTimeout(timer);
-				resolve();
-			});
-		});
-	}
-
 	private register(process: Process): string {
 		const id = `pi-${++this.lastProcess}`;
 		this.processes.set(id, process);

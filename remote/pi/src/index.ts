@@ -32,21 +32,25 @@ export default function (pi: host.ExtensionAPI): void {
 	pi.on("user_bash", () => ({ operations }));
 	routeUnasked(operations);
 
-	/** Read once, as pi reads its own; /reload reads it again. */
+	/** Read once, as pi reads its own; /reload reads it again. While it is read, pi goes on starting. */
 	let told: Promise<Told> | undefined;
-	pi.on("session_start", async (_event, ctx) => {
-		told = surroundings(environment);
-		await told.then(
+	const read = () => {
+		const reading = surroundings(environment);
+		reading.catch(() => {
+			if (told === reading) told = undefined;
+		});
+		return (told = reading);
+	};
+	pi.on("session_start", (_event, ctx) => {
+		read().then(
 			({ cwd }) => ctx.hasUI && ctx.ui.setStatus("ta", `ta: ${cwd}`),
 			(error) => report(ctx, error.message),
 		);
 	});
 	pi.on("before_agent_start", async (event) => {
-		const last = told;
-		const now = last ? last.catch(() => (told = surroundings(environment))) : (told = surroundings(environment));
-		return tell(event, await now.catch((error) => nowhere(error.message)));
+		const reading = told ?? read();
+		return tell(event, await reading.catch((error) => nowhere(error.message)));
 	});
-	// (After the session's own start, so that the directory is known.)
 	registerMcp(pi, environment);
 	pi.on("session_shutdown", () => environment.close());
 }

@@ -159,6 +159,9 @@ export class ServerTransport {
 	private readonly rootsAsked = new Set<unknown>();
 	/** The first question, until it is answered. */
 	private greeting: unknown;
+	private isGreeted = false;
+	/** Why it has ended before that: pi's client hears of an end only after its first question. */
+	private endedEarly: string | undefined;
 	private client: Client | undefined;
 	private processId: string | undefined;
 	private root = "/";
@@ -204,20 +207,21 @@ export class ServerTransport {
 			else this.stderr = (this.stderr + bytes.toString("utf8")).slice(-STDERR_KEPT);
 		};
 		const onExit = (exit: { exitCode: number | null; signal: string | null }) => {
-			if (!this.isClosed) this.fail(`the server has ended (${exit.signal ?? `code ${exit.exitCode}`})`);
-			this.finish();
+			this.over(`the server has ended (${exit.signal ?? `code ${exit.exitCode}`})`);
 		};
-		client.onLoss((loss) => {
-			if (!this.isClosed) this.fail(loss.message);
-			this.finish();
-		});
+		client.onLoss((loss) => this.over(loss.message));
 		this.processId = await client.spawn(params, take, onExit);
 		if (this.isClosed) await this.kill();
 	}
 
 	async send(message: any): Promise<void> {
 		if (!this.client || this.isClosed || this.hasEnded) throw new ConnectionLost("MCP connection closed");
-		if (message.method === "initialize") this.greeting = message.id;
+		if (message.method === "initialize") {
+			this.greeting = message.id;
+			this.isGreeted = true;
+			const why = this.endedEarly;
+			if (why !== undefined) return void setImmediate(() => this.over(why));
+		}
 		const isRoots = this.rootsAsked.delete(message.id) && message.result !== undefined;
 		const root = { uri: pathToFileURL(this.root).href, name: path.posix.basename(this.root) || "/" };
 		const sent = isRoots ? { ...message, result: { roots: [root] } } : message;
@@ -230,7 +234,7 @@ export class ServerTransport {
 		if (this.isClosed) return;
 		this.isClosed = true;
 		const { client, processId } = this;
-		if (!client || !processId || this.hasEnded) return this.finish();
+		if (!client || !processId || this.hasEnded || this.endedEarly !== undefined) return this.finish();
 		client.call("process/write", { processId, eof: true }).catch(() => {});
 		if (!(await this.endsWithin(ENDS_MS))) await this.kill();
 		this.finish();
@@ -266,6 +270,15 @@ export class ServerTransport {
 		if (message?.method === "roots/list" && message.id !== undefined) this.rootsAsked.add(message.id);
 		if (message?.id === this.greeting) this.greeting = undefined;
 		for (const listener of [...this.messages]) listener(message);
+	}
+
+	private over(why: string): void {
+		if (!this.isGreeted && !this.isClosed) {
+			this.endedEarly ??= why;
+			return;
+		}
+		if (!this.isClosed && !this.hasEnded) this.fail(why);
+		this.finish();
 	}
 
 	private fail(why: string): void {

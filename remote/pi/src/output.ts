@@ -98,6 +98,11 @@ export class Capture {
 		return Buffer.concat(this.chunks);
 	}
 
+	/** Lines, the last one too if it has no end. */
+	get written(): number {
+		return this.completeLines + (this.lastLine > 0 ? 1 : 0);
+	}
+
 	append(bytes: Buffer): void | Promise<void> {
 		const overflowed = this.overflows;
 		this.rawBytes += bytes.length;
@@ -197,9 +202,8 @@ export class Excerpt {
 			if (this.held) this.pass(Buffer.concat(this.held));
 			return;
 		}
-		const { content, truncation } = this.capture.snapshot();
-		const end = truncateTail(content, LAST).content;
-		const note = `[... ${truncation.totalLines} lines in all. Full output: ${this.capture.file.description} ...]`;
+		const end = truncateTail(this.capture.snapshot().content, LAST).content;
+		const note = `[... ${this.capture.written} lines in all. Full output: ${this.capture.file.description} ...]`;
 		this.pass(Buffer.from(`\n${note}\n${end}`));
 	}
 
