@@ -161,8 +161,8 @@ export class Client {
 	}
 
 	/** Ends the connection, and with it all that was started through it. */
-	close(): void {
-		this.lose("the connection was closed");
+	close(why = "the connection was closed"): void {
+		this.lose(why);
 		this.child.stdin.end();
 		// Answers that are due would be waited for; nobody is left to read them.
 		this.child.kill("SIGTERM");

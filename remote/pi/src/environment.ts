@@ -28,6 +28,7 @@ export class Environment {
 	private readonly epoch: number;
 	private current: Connection | undefined;
 	private opening: Promise<Connection> | undefined;
+	private newest: Client | undefined;
 	private isClosed = false;
 
 	/**
@@ -57,7 +58,7 @@ export class Environment {
 	/** Ends the connection, and with it all that runs there. */
 	close(): void {
 		this.isClosed = true;
-		this.current?.client.close();
+		this.newest?.close();
 	}
 
 	private async open(): Promise<Connection> {
@@ -69,7 +70,8 @@ export class Environment {
 		}
 		const program = process.env.TA_BIN || "ta";
 		const client = new Client(program, ["connect", ...place.options, "--epoch", String(this.epoch)]);
-		const timer = setTimeout(() => client.close(), HELLO_MS);
+		this.newest = client;
+		const timer = setTimeout(() => client.close("it does not answer"), HELLO_MS);
 		try {
 			const hello = { clientName: "pi" };
 			const about = await client.call<About>("initialize", hello);

@@ -33,7 +33,7 @@ fn all_fail(pi: &Pi, variables: &[(&str, &str)], why: &str) {
     fs::write(here.cwd.join("AGENTS.md"), "instructions of the host").unwrap();
     let before = here.files();
     let calls = all_tools(&here);
-    let model = Model::that(&[calls.clone()]);
+    let model = Model::that(std::slice::from_ref(&calls));
     let mut command = here.extended(pi, &model);
     command.envs(variables.iter().copied());
     asked(&mut command);

@@ -305,6 +305,7 @@ fn await_alive(victim: &Victim) {
     eventually(DEADLINE, &format!("{} runs", victim.command()), || victim.count() > 0);
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is always made for the call")]
 fn call(name: &str, arguments: Value) -> Value {
     json!({"name": name, "arguments": arguments})
 }

@@ -22,7 +22,11 @@ fn every_tool_works_there_and_leaves_this_machine_alone() {
             vec![bash("pwd; cat marker.txt; echo of stderr >&2; hostname >/dev/null; id -u")],
             vec![call("write", json!({"path": "sub/dir/new.txt", "content": "alpha\nbeta\n"}))],
             vec![call("read", json!({"path": "sub/dir/new.txt"}))],
-            vec![edit("@sub/dir/new.txt", "beta", "BETA"), edit("a.txt", "zwei", "drei")],
+            vec![
+                edit("@sub/dir/new.txt", "beta", "BETA"),
+                edit("a.txt", "zwei", "drei"),
+                edit("a.txt", "eins", "eins!"),
+            ],
             vec![
                 call("ls", json!({})),
                 call("find", json!({"pattern": "*.txt"})),
@@ -46,15 +50,15 @@ fn every_tool_works_there_and_leaves_this_machine_alone() {
         assert!(came[1].ends_with("to sub/dir/new.txt"), "{version}: {}", came[1]);
         assert_eq!(came[2], "alpha\nbeta\n", "{version}");
         assert_eq!(came[3], "Successfully replaced 1 block(s) in @sub/dir/new.txt.", "{version}");
-        assert_eq!(came[5], ".gitignore\na.txt\nignored/\nmarker.txt\nsub/", "{version}");
-        assert_eq!(came[6], "a.txt\nmarker.txt\nsub/dir/new.txt", "{version}");
-        assert_eq!(came[7], "a.txt:2: drei\nsub/dir/new.txt:2: BETA", "{version}");
-        assert_eq!(came[8], "the environment's\n", "{version}");
-        assert_eq!(came[9], "of the home there\n", "{version}");
-        assert_eq!(came[10], "the environment's\n", "{version}");
-        assert_eq!(came[11], "at-home.txt\nproject/", "{version}");
+        assert_eq!(came[6], ".gitignore\na.txt\nignored/\nmarker.txt\nsub/", "{version}");
+        assert_eq!(came[7], "a.txt\nmarker.txt\nsub/dir/new.txt", "{version}");
+        assert_eq!(came[8], "a.txt:2: drei\nsub/dir/new.txt:2: BETA", "{version}");
+        assert_eq!(came[9], "the environment's\n", "{version}");
+        assert_eq!(came[10], "of the home there\n", "{version}");
+        assert_eq!(came[11], "the environment's\n", "{version}");
+        assert_eq!(came[12], "at-home.txt\nproject/", "{version}");
         assert_eq!(there.read("sub/dir/new.txt"), "alpha\nBETA\n", "{version}");
-        assert_eq!(there.read("a.txt"), "eins\r\ndrei\r\n", "{version}");
+        assert_eq!(there.read("a.txt"), "eins!\r\ndrei\r\n", "{version}");
         assert_eq!(there.read("/there/written.txt"), "ü\n", "{version}");
     }
 }
