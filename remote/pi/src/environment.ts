@@ -29,7 +29,6 @@ export class Environment {
 	private current: Connection | undefined;
 	private opening: Promise<Connection> | undefined;
 	private newest: Client | undefined;
-	private isClosed = false;
 
 	/**
 	 * `place` is asked when a connection is made. `epoch` is this host's, for all its connections: a
@@ -42,7 +41,6 @@ export class Environment {
 
 	/** The connection; a new one, by a new child, where there is none or the last one has ended. */
 	async connect(): Promise<Connection> {
-		if (this.isClosed) throw new ConnectionLost("the session with the environment is over");
 		if (this.current && !this.current.client.lost) return this.current;
 		this.opening ??= this.open().finally(() => {
 			this.opening = undefined;
@@ -55,9 +53,8 @@ export class Environment {
 		return client.call<Result>(method, params);
 	}
 
-	/** Ends the connection, and with it all that runs there. */
+	/** Ends the connection, and with it all that runs there. The next call would make a new one. */
 	close(): void {
-		this.isClosed = true;
 		this.newest?.close();
 	}
 
@@ -75,7 +72,6 @@ export class Environment {
 		try {
 			const hello = { clientName: "pi" };
 			const about = await client.call<About>("initialize", hello);
-			if (this.isClosed) throw new ConnectionLost("the session with the environment is over");
 			if (place.cwd !== undefined) about.cwd = resolvePath(place.cwd, about);
 			this.current = { client, about };
 			return this.current;

@@ -36,7 +36,7 @@ interface Entry {
 /** Registers it, where this pi has MCP. Servers reached by HTTP stay where they are. */
 export function registerMcp(api: pi.ExtensionAPI, environment: Environment): void {
 	const create = (pi as any).createMcpExtension;
-	if (typeof create !== "function") return;
+	if (typeof create !== "function" || process.argv.includes("--no-mcp")) return;
 	const isStdio = (entry: Entry) => typeof entry.config.command === "string";
 	const has = load(process.cwd(), true).servers;
 	const byHttp = has.some((entry) => !isStdio(entry));

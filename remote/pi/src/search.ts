@@ -16,12 +16,17 @@ import { registerFileTool, target } from "./tool.ts";
 /** Results, where a call does not say how many. */
 const FINDS = 1000;
 const MATCHES = 100;
+const MOST = 1_000_000;
 /** The most lines around a match that the environment tells. */
 const MOST_CONTEXT = 1000;
 /** Characters of a line that a model is shown: pi's number. */
 const LINE_LENGTH = 500;
 
 let lastSearch = 0;
+
+function bounded(limit: number | undefined, usual: number): number {
+	return Math.min(MOST, Math.max(1, Math.floor(limit ?? usual)));
+}
 
 /** Asks for a search, and ends it with the signal. */
 async function search<Result>(client: Client, method: string, params: object, signal?: AbortSignal): Promise<Result> {
@@ -42,7 +47,7 @@ export function registerFind(pi: ExtensionAPI, environment: Environment): void {
 				exists: async () => {
 					const { client } = await environment.connect();
 					// One more than is shown tells that there are more.
-					const limit = Math.max(1, Math.floor(params.limit ?? FINDS)) + 1;
+					const limit = bounded(params.limit, FINDS) + 1;
 					const asked = { path: root, pattern: params.pattern, limit, ignore: ["**/node_modules/**", "**/.git/**"] };
 					try {
 						({ entries: found } = await search<any>(client, "fs/find", asked, signal));
@@ -86,7 +91,7 @@ export function registerGrep(pi: ExtensionAPI, environment: Environment): void {
 		async execute(_id: string, params: GrepParams, signal: AbortSignal | undefined) {
 			const { client, about } = await unlessAborted(environment.connect(), signal, "Operation aborted");
 			const root = target(params, about);
-			const limit = Math.max(1, Math.floor(params.limit ?? MATCHES));
+			const limit = bounded(params.limit, MATCHES);
 			const context = params.context && params.context > 0 ? Math.min(Math.floor(params.context), MOST_CONTEXT) : 0;
 			const { pattern, literal, ignoreCase } = params;
 			// ripgrep knows no name that begins with "./".

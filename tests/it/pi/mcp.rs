@@ -101,6 +101,28 @@ fn a_server_that_fails_says_why_and_the_others_go_on() {
     }
 }
 
+#[test]
+fn servers_that_have_a_url_are_reached_from_here() {
+    const NAME: &str = "servers_that_have_a_url_are_reached_from_here";
+    let Some(pi) = Pi::new(NAME) else { return };
+    let Some(there) = There::start(NAME) else { return };
+    let steps = [vec![
+        call("mcp__web__where", json!({})),
+        call("mcp__everything__echo", json!({"message": "there"})),
+    ]];
+    let (here, model, web) = (Here::new(), Model::that(&steps), Model::run("web.mjs", &json!({})));
+    let command = ["node", &entry("server-everything"), "stdio"];
+    let servers = json!({"mcpServers": {
+        "web": {"url": format!("http://127.0.0.1:{}/mcp", web.port), "exposure": "direct"},
+        "everything": {"command": command[0], "args": command[1..], "exposure": "direct"},
+    }});
+    here.dir.write("agent/mcp.json", servers.to_string());
+    let mut command = here.extended(&pi, &model);
+    command.envs(there.variables()).args(["-p", "do it"]).stdin(std::process::Stdio::null());
+    finish(command);
+    assert_eq!(model.sent().answers(), ["reached by HTTP", "Echo: there"]);
+}
+
 /// pi would start them here; so would it if it could not reach the environment.
 #[test]
 fn without_the_environment_no_server_is_started() {

@@ -228,17 +228,18 @@ impl Model {
     /// Each step is the calls of one message, which pi carries out side by side.
     fn that(steps: &[Vec<Value>]) -> Self {
         let steps: Vec<_> = steps.iter().map(|calls| json!({"calls": calls})).collect();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/pi/model.mjs");
-        let mut child = Command::new("node")
-            .arg(script)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let script = json!({"steps": steps, "final": SAID});
-        child.stdin.take().unwrap().write_all(script.to_string().as_bytes()).unwrap();
+        Self::run("model.mjs", &json!({"steps": steps, "final": SAID}))
+    }
+
+    /// A server that says at first on which port it listens.
+    fn run(script: &str, told: &Value) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/pi").join(script);
+        let mut command = Command::new("node");
+        command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let _ = child.stdin.take().unwrap().write_all(told.to_string().as_bytes());
         let requests = lines(child.stdout.take().unwrap());
-        let first = requests.recv_timeout(DEADLINE).expect("the model listens");
+        let first = requests.recv_timeout(DEADLINE).expect("it listens");
         Self { child, port: first["port"].as_u64().unwrap(), requests }
     }
 

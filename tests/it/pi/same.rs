@@ -146,15 +146,18 @@ fn a_session_takes_about_as_long_as_here() {
     const NAME: &str = "a_session_takes_about_as_long_as_here";
     let Some(pi) = Pi::new(NAME) else { return };
     let Some(both) = Both::new(NAME, pi) else { return };
-    let mut seen = Vec::new();
-    // (By turns, since the machine may be busy at any time.)
-    for _ in 0..5 {
-        let (here, there) = (both.local().1, both.remote().1);
-        seen.push(there.as_secs_f64() / here.as_secs_f64());
-        println!("a session: {here:?} here, {there:?} there");
-        if seen.last().is_some_and(|ratio| *ratio <= 1.2) {
+    let (mut here, mut there) = (Duration::MAX, Duration::MAX);
+    // By turns, and the best of each: the machine may be busy at any time.
+    for round in 1..=8 {
+        here = here.min(both.local().1);
+        there = there.min(both.remote().1);
+        let ratio = there.as_secs_f64() / here.as_secs_f64();
+        println!("a session: {here:?} here, {there:?} there, {ratio:.2} times as long");
+        if round >= 2 && ratio <= 1.2 {
             return;
         }
     }
-    panic!("a session in the environment takes {seen:?} times as long, at most 1.2 allowed");
+    panic!(
+        "a session takes {there:?} in the environment and {here:?} here, 1.2 times that allowed"
+    );
 }

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::there::{PROJECT, There};
 use super::{DEADLINE, Here, Model, Pi, asked, await_alive, bash, lines, text};
-use crate::support::Victim;
+use crate::support::procfs::{children, state};
+use crate::support::{Victim, eventually};
 
 /// A pi that is told what to do on stdin. Dropped, it is killed and reaped.
 pub(super) struct Rpc {
@@ -94,6 +95,11 @@ fn a_persons_commands_run_there() {
         // Not so much, but more than is shown as it comes.
         let done = run("seq 1 1990");
         assert!(done["output"].as_str().unwrap().lines().eq((1..=1990).map(|it| it.to_string())));
+        // The extension goes on, or begins anew, with another session.
+        rpc.send(&json!({"id": "new", "type": "new_session"}));
+        rpc.answer("new");
+        rpc.send(&json!({"id": "again", "type": "bash", "command": "cat marker.txt"}));
+        assert_eq!(rpc.answer("again")["output"], "the environment's\n", "{}", pi.version);
         assert_eq!(here.files(), before);
         assert_eq!(here.outputs(), [""; 0]);
     }
@@ -169,9 +175,12 @@ fn a_pi_that_is_killed_leaves_nothing_there() {
             let mut child = command.stdout(Stdio::null()).spawn().unwrap();
             await_alive(&foreground);
             await_alive(&background);
+            let connections = children(child.id());
+            assert_eq!(connections.len(), 1, "one `ta connect`");
             crate::support::sys::signal(child.id(), signal).unwrap();
             foreground.await_gone();
             background.await_gone();
+            eventually(DEADLINE, "its child is gone", || state(connections[0]) == "gone");
             assert!(crate::support::server::wait(&mut child, DEADLINE).is_some());
         }
     }
