@@ -14,6 +14,7 @@ export class OutputFile {
 	private readonly environment: Environment;
 	private connection: Promise<Connection> | undefined;
 	private writes: Promise<void> = Promise.resolve();
+	private waiting: Buffer[] = [];
 	private failure: string | undefined;
 	private name: string | undefined;
 
@@ -32,23 +33,28 @@ export class OutputFile {
 
 	/** Settles when the bytes are there; a failure is told by `description`. */
 	append(bytes: Buffer): Promise<void> {
-		// A connection that was lost is not made anew for this: the file may be gone with the machine.
-		this.connection ??= this.environment.connect();
-		const connection = this.connection;
+		this.waiting.push(bytes);
 		this.writes = this.writes
-			.then(async () => {
-				if (this.failure) return;
-				const { client, about } = await connection;
-				const isNew = this.name === undefined;
-				this.name ??= path.posix.join(about.tmpdir, `pi-bash-${randomBytes(8).toString("hex")}.log`);
-				const file = { path: this.name, dataBase64: bytes.toString("base64") };
-				const how = isNew ? { ifVersion: "", mode: 0o600 } : { append: true };
-				await client.call("fs/writeFile", { ...file, ...how });
-			})
+			.then(() => this.write())
 			.catch((error) => {
 				this.failure ??= error instanceof Error ? error.message : String(error);
 			});
 		return this.writes;
+	}
+
+	/** Writes all that has come while the last write was on its way. */
+	private async write(): Promise<void> {
+		const bytes = Buffer.concat(this.waiting);
+		this.waiting = [];
+		if (bytes.length === 0 || this.failure) return;
+		// A connection that was lost is not made anew for this: the file may be gone with the machine.
+		this.connection ??= this.environment.connect();
+		const { client, about } = await this.connection;
+		const isNew = this.name === undefined;
+		this.name ??= path.posix.join(about.tmpdir, `pi-bash-${randomBytes(8).toString("hex")}.log`);
+		const file = { path: this.name, dataBase64: bytes.toString("base64") };
+		const how = isNew ? { ifVersion: "", mode: 0o600 } : { append: true };
+		await client.call("fs/writeFile", { ...file, ...how });
 	}
 
 	/** Waits for what is on its way. */
