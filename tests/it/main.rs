@@ -42,6 +42,7 @@ mod load;
 mod mcp;
 mod minimal;
 mod net;
+mod pi;
 mod ping;
 mod process;
 mod real;

@@ -166,7 +166,7 @@ fn no_file_names_a_path_of_one_machine() {
         assert_names_none(&files(dir, &["rs", "toml"]), &in_sources);
     }
     let mut rest = files("docs", &["md"]);
-    rest.extend(files("remote", &["sh", "md", "py"]));
+    rest.extend(files("remote", &["sh", "md", "py", "ts", "json"]));
     let top = ["README.md", "CHANGELOG.md", "Makefile", "Cargo.toml", ".ci/run"];
     rest.extend(top.iter().map(|name| root().join(name)).filter(|path| path.exists()));
     assert_names_none(&rest, &anywhere);
