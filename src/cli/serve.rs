@@ -59,7 +59,7 @@ stderr and left out; it is not started again.",
         error_code(125, "the environment cannot be reached, or the address cannot be listened on")
     )]
     struct Serve {
-        /// file with the stdio MCP servers to run on the environment ({{\"mcpServers\": …}})
+        /// file with the stdio MCP servers to run on the environment ({"mcpServers": …})
         #[argh(option)]
         mcp_config: Option<String>,
         /// serve by HTTP at this address, as 127.0.0.1:4300, in place of stdin and stdout; port 0

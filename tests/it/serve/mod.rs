@@ -48,9 +48,12 @@ impl Agent {
         Self { child, stdin, lines, stderr, next: 1, told: Vec::new() }
     }
 
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
     pub(crate) fn line(&mut self, line: &str) {
-        let stdin = self.stdin.as_mut().unwrap();
-        stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
+        self.bytes(format!("{line}\n").as_bytes());
     }
 
     pub(crate) fn send(&mut self, message: &Value) {

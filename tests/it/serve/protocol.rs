@@ -76,6 +76,8 @@ fn what_is_wrong_is_an_error_and_the_server_goes_on() {
             "{line}: {answer}"
         );
     }
+    agent.bytes(b"\xff\n");
+    assert_eq!(agent.message()["error"]["code"], json!(-32_700));
     // Silence: notifications of whatever kind, and answers to nothing.
     agent.notify("notifications/cancelled", &json!({"requestId": 99}));
     agent.notify("notifications/cancelled", &json!({}));
