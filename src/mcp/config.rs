@@ -97,7 +97,10 @@ mod tests {
         for (text, part) in [
             ("{}", "mcpServers"),
             (r#"{"mcpServers": {"a": {"command": 1}}}"#, "a.command"),
-            (r#"{"mcpServers": {"a": {"command": "x", "env": {"A=B": "1"}}}}"#, r#"mcpServers.a: the variable name "A=B""#),
+            (
+                r#"{"mcpServers": {"a": {"command": "x", "env": {"A=B": "1"}}}}"#,
+                r#"mcpServers.a: the variable name "A=B""#,
+            ),
             ("nonsense", "expected"),
         ] {
             let error = Config::parse(text).unwrap_err();

@@ -54,6 +54,12 @@ pub(super) fn exit_code(socket: &UnixStream, timeout: Duration) -> Option<i32> {
     i32::try_from(code).ok()
 }
 
+/// Nobody is told of a socket that has gone by a signal. (Elsewhere a Rust program ignores that one.)
+#[cfg(target_os = "linux")]
+const QUIETLY: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(not(target_os = "linux"))]
+const QUIETLY: SendFlags = SendFlags::empty();
+
 fn unexpected() -> io::Error {
     io::Error::other("the master does not answer as expected")
 }
@@ -101,7 +107,7 @@ fn send_stream(socket: &UnixStream, stream: BorrowedFd<'_>) -> io::Result<()> {
     if !ancillary.push(SendAncillaryMessage::ScmRights(&streams)) {
         return Err(unexpected());
     }
-    let sent = sendmsg(socket, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
+    let sent = sendmsg(socket, &[IoSlice::new(&[0])], &mut ancillary, QUIETLY)?;
     if sent == 1 { Ok(()) } else { Err(unexpected()) }
 }
 
