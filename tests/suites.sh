@@ -11,18 +11,18 @@ foreign=aarch64-unknown-linux-musl
 sh tests/static.sh whole "$static"
 sh tests/static.sh server "$static"
 sh tests/static.sh server "$foreign"
-"$cargo" test --locked --doc
-"$cargo" test --locked --lib --test it -- --test-threads=6
-TA_BIN=$built/$static/release/ta "$cargo" test --locked --test it -- --test-threads=6
-# What another build of the server could be without. (These are parts of names: what is skipped is about
-# commands that it has not.)
-TA_BIN=$built/$static/server/ta "$cargo" test --locked --test it -- --test-threads=6 \
-    endings:: guardian:: healthcheck:: http:: minimal:: process:: run::codes run::streams search:: stdio:: \
-    wire:: --skip client:: --skip conformance:: --skip deploy:: --skip files_cli:: --skip forward:: \
-    --skip minimal::empty --skip serve:: --skip tls::
 if command -v qemu-aarch64-static >/dev/null 2>&1; then
     sh tests/foreign.sh "$built/$static/release/ta" qemu-aarch64-static "$built/$foreign/server/ta"
 else
     echo "SKIPPED the server of $foreign: qemu-aarch64-static is not installed"
     [ "${CI:-}" != true ] || exit 1
 fi
+# What another build of the server could be without. (These are parts of names: what is skipped is about
+# commands that it has not.)
+TA_BIN=$built/$static/server/ta "$cargo" test --locked --test it -- --test-threads=6 \
+    endings:: guardian:: healthcheck:: http:: minimal:: process:: run::codes run::streams search:: stdio:: \
+    wire:: --skip client:: --skip conformance:: --skip deploy:: --skip files_cli:: --skip forward:: \
+    --skip minimal::empty --skip serve:: --skip tls::
+TA_BIN=$built/$static/release/ta "$cargo" test --locked --test it -- --test-threads=6
+"$cargo" test --locked --doc
+"$cargo" test --locked --lib --test it -- --test-threads=6
