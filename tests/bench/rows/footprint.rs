@@ -81,8 +81,8 @@ fn look(binary: &Path) -> Outcome<Look> {
     // A fresh one: memory that was used once may be kept.
     let server = Server::start(binary)?;
     let client = server.client()?;
-    let sleep = commands::program("sleep", &["600"]);
-    let processes = (0..MANY).map(|_| Ok(client.spawn(&sleep)?));
+    // (Params are made with an id of their own.)
+    let processes = (0..MANY).map(|_| Ok(client.spawn(&commands::program("sleep", &["600"]))?));
     let processes = processes.collect::<Outcome<Vec<Process>>>()?;
     thread::sleep(REST);
     let busy = procfs::resident(server.pid())?;
