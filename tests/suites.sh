@@ -11,6 +11,7 @@ foreign=aarch64-unknown-linux-musl
 sh tests/static.sh whole "$static"
 sh tests/static.sh server "$static"
 sh tests/static.sh server "$foreign"
+export TA_STATIC="$built/$static/release/ta"
 if command -v qemu-aarch64-static >/dev/null 2>&1; then
     sh tests/foreign.sh "$built/$static/release/ta" qemu-aarch64-static "$built/$foreign/server/ta"
 else

@@ -72,7 +72,8 @@ impl Root {
     }
 }
 
-/// The binary under test if it is static, else one that is built for it.
+/// The binary under test if it is static, else that of `TA_STATIC`, which has been built before (a
+/// compiler that runs beside the tests takes the time that they count), else one that is built for it.
 pub(crate) fn static_binary() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     BUILT
@@ -85,6 +86,9 @@ pub(crate) fn static_binary() -> Option<&'static Path> {
             let own = binary();
             if is_static(&own) {
                 return Some(own);
+            }
+            if let Some(given) = std::env::var_os("TA_STATIC").map(PathBuf::from) {
+                return Some(given).filter(|given| is_static(given));
             }
             let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
             let mut build = Command::new(env!("CARGO"));
