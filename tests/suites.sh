@@ -24,6 +24,19 @@ TA_BIN=$built/$static/server/ta "$cargo" test --locked --test it -- --test-threa
     endings:: guardian:: healthcheck:: http:: minimal:: process:: run::codes run::streams search:: stdio:: \
     wire:: --skip client:: --skip conformance:: --skip deploy:: --skip files_cli:: --skip forward:: \
     --skip minimal::empty --skip serve:: --skip tls::
-TA_BIN=$built/$static/release/ta "$cargo" test --locked --test it -- --test-threads=6
+# Programs of others (interpreters, proxies, agents) take whole processors, so they run apart from the
+# tests that count time.
+others="builds:: deploy:: mcp:: minimal:: pi:: real:: search:: serve:: ssh:: tls:: tools::"
+skipped=$(for name in $others; do echo "--skip $name"; done)
+suite() {
+    # shellcheck disable=SC2086  # lists of words
+    "$cargo" test --locked --test it -- --test-threads=4 $others
+    # shellcheck disable=SC2086
+    "$cargo" test --locked "$@" --test it -- --test-threads=6 $skipped
+}
+(
+    export TA_BIN="$built/$static/release/ta"
+    suite
+)
 "$cargo" test --locked --doc
-"$cargo" test --locked --lib --test it -- --test-threads=6
+suite --lib
