@@ -11,17 +11,19 @@ log=$(mktemp)
 trap 'rm -f "$log" "$log.code"' EXIT
 trap 'exit 130' INT TERM
 
-# Runs integration tests. Many count time, and others may be using the machine: the few that fail are
+# Runs integration tests against a binary. Many count time, and others may be using the machine: the few that fail are
 # run once more, alone, and have to pass then.
 integration() {
-    { "$cargo" test --locked --test it -- --test-threads=4 "$@" 2>&1 || echo failed >"$log.code"; } | tee "$log"
+    binary=$1
+    shift
+    { TA_BIN="$binary" "$cargo" test --locked --test it -- --test-threads=4 "$@" 2>&1 || echo failed >"$log.code"; } | tee "$log"
     [ -e "$log.code" ] || return 0
     rm "$log.code"
     failed=$(sed -n 's/^test \([^ ]*\) \.\.\. FAILED$/\1/p' "$log")
     [ -n "$failed" ] && [ "$(echo "$failed" | wc -l)" -le 8 ] || return 1
     echo "once more, alone: $failed"
     # shellcheck disable=SC2086  # a list of words
-    "$cargo" test --locked --test it -- --test-threads=1 --exact $failed
+    TA_BIN="$binary" "$cargo" test --locked --test it -- --test-threads=1 --exact $failed
 }
 
 sh tests/static.sh whole "$static"
@@ -38,21 +40,15 @@ fi
 # tests that count time.
 others="builds:: deploy:: mcp:: minimal:: pi:: real:: search:: serve:: ssh:: tls:: tools::"
 skipped=$(for name in $others; do echo "--skip $name"; done)
-(
-    export TA_BIN="$TA_STATIC"
-    # shellcheck disable=SC2086  # a list of words
-    integration $others
-    # shellcheck disable=SC2086
-    integration $skipped
-)
+# shellcheck disable=SC2086  # a list of words
+integration "$TA_STATIC" $others
+# shellcheck disable=SC2086
+integration "$TA_STATIC" $skipped
 # What another build of the server could be without. (These are parts of names: what is skipped is about
 # commands that it has not.)
-(
-    export TA_BIN="$built/$static/server/ta"
-    integration endings:: healthcheck:: http:: minimal:: stdio:: wire:: --skip forward:: \
-        --skip minimal::empty --skip serve::
-)
+integration "$built/$static/server/ta" endings:: healthcheck:: http:: minimal:: stdio:: wire:: \
+    --skip forward:: --skip minimal::empty --skip serve::
 "$cargo" test --locked --doc
 "$cargo" test --locked --lib
 # shellcheck disable=SC2086
-integration $skipped
+integration "$built/debug/ta" $skipped
