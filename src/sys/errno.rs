@@ -75,7 +75,20 @@ pub(crate) fn of(error: &io::Error) -> i32 {
 
 /// The system's sentence for an errno, in lower case as messages have it:
 /// `no such file or directory`.
+///
+/// musl has words of its own for some; those that people know are told whichever libc is in the binary.
 pub(crate) fn message(errno: i32) -> String {
+    match errno {
+        libc::ENOTTY => return "inappropriate ioctl for device".to_owned(),
+        libc::ELOOP => return "too many levels of symbolic links".to_owned(),
+        libc::ENAMETOOLONG => return "file name too long".to_owned(),
+        libc::EBUSY => return "device or resource busy".to_owned(),
+        libc::EMFILE => return "too many open files".to_owned(),
+        libc::EXDEV => return "invalid cross-device link".to_owned(),
+        libc::EDQUOT => return "disk quota exceeded".to_owned(),
+        libc::EIO => return "input/output error".to_owned(),
+        _ => {}
+    }
     let text = io::Error::from_raw_os_error(errno).to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut chars = text.chars();

@@ -30,7 +30,7 @@ def call(method, **params):
 about = call("initialize")
 done = call("process/exec", processId="a", command="echo hello; exit 3")
 assert done["exitCode"] == 3 and output["a"] == b"hello\n", (done, output)
-content = bytes(range(256)) * (20 * 4096)
+content = bytes(range(256)) * (8 * 4096)
 call("fs/writeFile", path="big", dataBase64=base64.b64encode(content).decode())
 assert base64.b64decode(call("fs/readFile", path="big")["dataBase64"]) == content
 call("process/exec", processId="b", command="cat big")
