@@ -90,16 +90,16 @@ fn measure(place: Place, count: u32) -> Result<Report> {
     for _ in 0..count {
         let start = Instant::now();
         client.ping()?;
-        times.push(milliseconds(start.elapsed()));
+        times.push(start.elapsed());
     }
-    times.sort_by(f64::total_cmp);
+    times.sort();
     let at = |place: usize| times.get(place).copied().unwrap_or_default();
     let last = times.len().saturating_sub(1);
     let round_trip_ms = RoundTrips {
         count: times.len(),
-        min: at(0),
-        median: f64::midpoint(at(last / 2), at(times.len() / 2)),
-        max: at(last),
+        min: milliseconds(at(0)),
+        median: milliseconds((at(last / 2) + at(times.len() / 2)) / 2),
+        max: milliseconds(at(last)),
     };
     client.close();
     Ok(Report {

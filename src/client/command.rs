@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use super::link::{Carrier, Link, Opened};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{Empty, method, rpc};
 use crate::sync::lock;
+use crate::sys::child;
 use crate::sys::errno;
 use crate::sys::handle::Handle;
 use crate::sys::poll::Waker;
@@ -49,7 +50,7 @@ fn start(words: &[OsString], patience: Patience) -> Result<(LineSource, Outbox, 
         words.split_first().ok_or_else(|| Error::params("the command has no words"))?;
     let name = program.to_string_lossy().into_owned();
     let failed = |error: std::io::Error| Error::io(&error, format!("cannot start {name:?}"));
-    let mut command = Command::new(program);
+    let mut command = child::command(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| {
         let why = errno::message(errno::of(&error));

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn own_process_is_among_all_and_a_child_among_its_children() {
         let own = i32::try_from(std::process::id()).unwrap();
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = sys::child::command("sleep").arg("60").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         let mut all = Vec::new();
         each(|pid| all.push(pid));

@@ -9,11 +9,15 @@ mod grep;
 mod least;
 mod lines;
 mod running;
+#[cfg(feature = "host")]
+mod shown;
 mod tree;
 
 pub(crate) use find::find;
 pub(crate) use grep::grep;
 pub(crate) use running::{Running, Searches};
+#[cfg(feature = "host")]
+pub(crate) use shown::{Shown, show};
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,13 +4,14 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use sha2::{Digest, Sha256};
 
 use super::fetch;
 use super::host::SshHost;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sys::child;
 
 /// The names of what a directory has, before the target.
 pub(super) const NAMES: [&str; 2] = ["ta-server-", "ta-"];
@@ -51,7 +52,7 @@ impl Binary {
 }
 
 fn gzipped(path: &Path) -> Option<Vec<u8>> {
-    let mut gzip = Command::new("gzip");
+    let mut gzip = child::command("gzip");
     gzip.arg("-c4").arg(path).stdin(Stdio::null()).stderr(Stdio::null());
     let done = gzip.output().ok()?;
     done.status.success().then_some(done.stdout)

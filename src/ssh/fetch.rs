@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::binary::{NAMES, SUMS, sha256, sum_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sys;
+use crate::sys::{self, child};
 
 /// How long one file may take, as curl and wget read it.
 const SECONDS: &str = "300";
@@ -78,9 +78,9 @@ fn download(url: &str, to: &Path) -> Result<()> {
     let mut new = to.as_os_str().to_owned();
     new.push(format!(".{}", std::process::id()));
     let new = PathBuf::from(new);
-    let mut curl = Command::new("curl");
+    let mut curl = child::command("curl");
     curl.args(["-fsSL", "--max-time", SECONDS, "-o"]).arg(&new).args(["--", url]);
-    let mut wget = Command::new("wget");
+    let mut wget = child::command("wget");
     wget.args(["-q", "-T", SECONDS, "-t", "2", "-O"]).arg(&new).args(["--", url]);
     let mut why = "neither curl nor wget is there".to_owned();
     for command in [&mut curl, &mut wget] {

@@ -22,7 +22,7 @@ use super::private::Private;
 use super::said::Said;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys;
-use crate::sys::child::{detach, detach_on_leash};
+use crate::sys::child::{self, detach, detach_on_leash};
 
 /// How long a login that nobody uses stands, in seconds.
 const IDLE: &str = "ControlPersist=600";
@@ -251,7 +251,7 @@ impl Login {
     }
 
     fn command(&self, late: &[&str]) -> Command {
-        let mut ssh = Command::new("ssh");
+        let mut ssh = child::command("ssh");
         ssh.arg("-T");
         if let Some(config) = &self.host.config {
             ssh.arg("-F").arg(config);
@@ -265,7 +265,7 @@ impl Login {
     /// What ssh makes of the configuration. Where it does not tell, nothing is taken for granted.
     fn configuration(&self) -> Configuration {
         let told = |own: bool| {
-            let mut ssh = Command::new("ssh");
+            let mut ssh = child::command("ssh");
             match (&self.host.config, own) {
                 (_, false) => ssh.args(["-F", "none"]),
                 (Some(config), true) => ssh.arg("-F").arg(config),
@@ -305,7 +305,7 @@ fn control_path(path: &std::path::Path) -> std::ffi::OsString {
 
 /// The version of `ssh`, 84 for 8.4; 0 where it does not tell.
 pub(super) fn version() -> Result<u32> {
-    let mut ssh = Command::new("ssh");
+    let mut ssh = child::command("ssh");
     let done = ssh.arg("-V").stdin(Stdio::null()).output().map_err(|error| no_ssh(&error))?;
     Ok(version_in(&String::from_utf8_lossy(&done.stderr)))
 }

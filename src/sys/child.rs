@@ -156,17 +156,28 @@ pub(super) fn signal_through(fd: RawFd, signal: i32, flags: libc::c_uint) -> io:
     if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// A program to start by the standard library's means. Signals that wait for a thread of this program
+/// are not blocked in it.
+#[expect(clippy::disallowed_methods, reason = "this is the one place")]
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+    use std::os::unix::process::CommandExt;
+    let mut command = std::process::Command::new(program);
+    let unblock = || {
+        super::signal::unblock_all();
+        Ok(())
+    };
+    // SAFETY: the closure makes a system call alone, which is async-signal-safe.
+    unsafe { command.pre_exec(unblock) };
+    command
+}
+
 /// Has the program that is started lead a session of its own: no terminal is its own, so it asks
-/// nothing there, and what is typed here does not interrupt it. Signals that wait for a thread of this
-/// program are not blocked in it.
+/// nothing there, and what is typed here does not interrupt it.
 pub(crate) fn detach(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt;
-    let lead = || {
-        super::signal::unblock_all();
-        // SAFETY: takes nothing and touches no memory.
-        check(unsafe { libc::setsid() }).map(drop)
-    };
-    // SAFETY: the closure makes system calls alone, which are async-signal-safe.
+    // SAFETY: takes nothing and touches no memory.
+    let lead = || check(unsafe { libc::setsid() }).map(drop);
+    // SAFETY: the closure makes a system call alone, which is async-signal-safe.
     unsafe { command.pre_exec(lead) };
 }
 

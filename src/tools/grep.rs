@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::truncate::{self, MAX_BYTES};
 use super::{Call, Failure, Outcome, Tools, arguments, path};
 use crate::protocol::{GrepParams, GrepResult, ProcessId};
+use crate::search::{Shown, show};
 
 /// The most bytes of a line that are shown.
 const LONGEST_LINE: usize = 500;
@@ -50,35 +51,17 @@ fn shown(found: &GrepResult) -> String {
         return "No matches found".to_owned();
     }
     let mut page = Page::default();
-    let mut shown_to = None;
-    let has_context = found.matches.iter().any(|it| !(it.before.is_empty() && it.after.is_empty()));
-    for (at, one) in found.matches.iter().enumerate() {
-        let name = path::shown(&one.path);
-        let first = one.line.saturating_sub(one.before.len() as u64);
-        let last = shown_to.filter(|(path, _)| *path == &one.path).map(|(_, line)| line);
-        if has_context && at > 0 && last.is_none_or(|line| first > line + 1) {
-            page.put("--", "");
+    show(&found.matches, |shown| match shown {
+        Shown::Break => page.put("--", ""),
+        Shown::Around(found, line, text) => {
+            page.put(&format!("{}-{line}- ", path::shown(&found.path)), text);
         }
-        let last = last.unwrap_or(0);
-        // What matches itself is shown as that.
-        let next = found.matches.get(at + 1).filter(|next| next.path == one.path);
-        let end = next.map_or(u64::MAX, |next| next.line);
-        for (line, text) in (first..).zip(&one.before).filter(|(line, _)| *line > last) {
-            page.put(&format!("{name}-{line}- "), text);
+        Shown::Match(found) => {
+            page.put(&format!("{}:{}: ", path::shown(&found.path), found.line), &found.text);
+            page.is_cut |= found.cut;
+            page.matches += usize::from(!page.is_full);
         }
-        page.put(&format!("{name}:{}: ", one.line), &one.text);
-        page.is_cut |= one.cut;
-        let after = (one.line + 1..).zip(&one.after).take_while(|(line, _)| *line < end);
-        for (line, text) in after {
-            page.put(&format!("{name}-{line}- "), text);
-        }
-        let after = one.line + one.after.len() as u64;
-        shown_to = Some((&one.path, after.min(end.saturating_sub(1))));
-        if page.is_full {
-            break;
-        }
-        page.matches += 1;
-    }
+    });
     page.finish(found)
 }
 
@@ -151,16 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_shown_once_with_those_around_them() {
-        let matches = [
-            found("f", 2, &["l1"], &["l3"]),
-            found("f", 4, &["l3"], &["hit 5"]),
-            found("f", 5, &["hit 4"], &["l6"]),
-            found("f", 9, &["l8"], &[]),
-            found("g", 1, &[], &["l2"]),
-        ];
-        let expected = "f-1- l1\nf:2: hit 2\nf-3- l3\nf:4: hit 4\nf:5: hit 5\nf-6- l6\n--\nf-8- l8\n\
-                        f:9: hit 9\n--\ng:1: hit 1\ng-2- l2\n";
+    fn lines_are_shown_with_those_around_them() {
+        let matches = [found("f", 2, &["l1"], &["l3"]), found("g", 9, &[], &["l10"])];
+        let expected = "f-1- l1\nf:2: hit 2\nf-3- l3\n--\ng:9: hit 9\ng-10- l10\n";
         assert_eq!(text(&matches, false), expected);
         let bare = [found("f", 2, &[], &[]), found("f", 9, &[], &[])];
         let note = "\n[the first 2 matches; a higher limit shows more]";

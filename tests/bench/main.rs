@@ -8,6 +8,8 @@
 //!
 //! `cargo bench -- [ROW…] [--quick] [--check]`; tables go to stdout and to `target/bench/`.
 
+#![allow(clippy::disallowed_methods, reason = "no thread of this program takes signals")]
+
 mod arena;
 mod commands;
 mod contest;

@@ -18,7 +18,7 @@
 )]
 #![allow(
     clippy::disallowed_methods,
-    reason = "a poisoned lock means that a test has failed already"
+    reason = "a poisoned lock means that a test has failed already, and no thread here takes signals"
 )]
 
 mod bridge;

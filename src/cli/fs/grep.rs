@@ -8,6 +8,7 @@ use crate::cli::arguments::{escaped, path};
 use crate::cli::end::End;
 use crate::cli::files;
 use crate::protocol::{GrepMatch, GrepParams};
+use crate::search::{Shown, show};
 
 /// Nothing matches: what grep(1) answers then.
 const NOTHING: u8 = 1;
@@ -87,69 +88,16 @@ impl Grep {
     }
 }
 
-/// Each line once, as grep(1) shows them.
 fn shown(matches: &[GrepMatch]) -> String {
     let mut text = String::new();
-    let mut last = None;
-    let has_context = matches.iter().any(|it| !(it.before.is_empty() && it.after.is_empty()));
-    for (at, found) in matches.iter().enumerate() {
-        let name = escaped(found.path.as_path().as_os_str());
-        let first = found.line.saturating_sub(found.before.len() as u64);
-        let shown_to = last.filter(|(path, _)| *path == &found.path).map(|(_, line)| line);
-        if has_context && last.is_some() && shown_to.is_none_or(|line| first > line + 1) {
-            text.push_str("--\n");
-        }
-        let shown_to = shown_to.unwrap_or(0);
-        // What matches itself is shown as that.
-        let next = matches.get(at + 1).filter(|next| next.path == found.path);
-        let end = next.map_or(u64::MAX, |next| next.line);
-        let before = (first..).zip(&found.before).filter(|(line, _)| *line > shown_to);
-        let after = (found.line + 1..).zip(&found.after).filter(|(line, _)| *line < end);
-        let mut put = |mark: char, line: u64, content: &str| {
-            let _ = writeln!(text, "{name}{mark}{line}{mark}{content}");
+    show(matches, |shown| {
+        let (found, mark, line, content) = match shown {
+            Shown::Break => return text.push_str("--\n"),
+            Shown::Around(found, line, content) => (found, '-', line, content),
+            Shown::Match(found) => (found, ':', found.line, found.text.as_str()),
         };
-        before.for_each(|(line, content)| put('-', line, content));
-        put(':', found.line, &found.text);
-        let mut shown_to = found.line;
-        for (line, content) in after {
-            put('-', line, content);
-            shown_to = line;
-        }
-        last = Some((&found.path, shown_to));
-    }
+        let name = escaped(found.path.as_path().as_os_str());
+        let _ = writeln!(text, "{name}{mark}{line}{mark}{content}");
+    });
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::protocol::WirePath;
-
-    fn found(path: &str, line: u64, before: &[&str], after: &[&str]) -> GrepMatch {
-        let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
-        GrepMatch {
-            path: WirePath::try_from(path).unwrap(),
-            line,
-            text: format!("hit {line}"),
-            before: lines(before),
-            after: lines(after),
-            cut: false,
-        }
-    }
-
-    #[test]
-    fn a_line_is_shown_once() {
-        let matches = [
-            found("f", 2, &["l1"], &["l3"]),
-            found("f", 4, &["l3"], &["hit 5"]),
-            found("f", 5, &["hit 4"], &["l6"]),
-            found("f", 9, &["l8"], &[]),
-            found("g", 1, &[], &["l2"]),
-        ];
-        let expected = "f-1-l1\nf:2:hit 2\nf-3-l3\nf:4:hit 4\nf:5:hit 5\nf-6-l6\n--\nf-8-l8\n\
-                        f:9:hit 9\n--\ng:1:hit 1\ng-2-l2\n";
-        assert_eq!(shown(&matches), expected);
-        let bare = [found("f", 2, &[], &[]), found("f", 9, &[], &[])];
-        assert_eq!(shown(&bare), "f:2:hit 2\nf:9:hit 9\n");
-    }
 }

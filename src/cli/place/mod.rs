@@ -7,6 +7,7 @@
 mod runner;
 #[cfg(feature = "host")]
 mod ssh;
+mod words;
 
 pub(super) use runner::Runner;
 #[cfg(feature = "host")]
@@ -211,7 +212,7 @@ impl Options {
 
 impl Way {
     fn via(line: &str) -> Result<Self> {
-        let words = words(line).map_err(|why| Error::params(format!("--via: {why}")))?;
+        let words = words::split(line).map_err(|why| Error::params(format!("--via: {why}")))?;
         if words.is_empty() {
             return Err(Error::params("--via: the command has no words"));
         }
@@ -295,15 +296,12 @@ impl Place {
     ///
     /// # Errors
     /// It cannot be reached, or does not let us in.
-    pub(super) fn guarded(self, epoch: Option<u64>) -> Result<ExecClient> {
-        let options = self.options().epoch(self.epoch.or(epoch));
-        match self.way {
-            Way::Server { url, token } => options.websocket(&url, token.as_deref()),
-            Way::Via(words) => options.stdio(&words),
-            #[cfg(feature = "host")]
-            Way::Ssh(host) => options.ssh(host),
-            Way::Here => options.stdio(&own_server()?),
+    pub(super) fn guarded(mut self, epoch: Option<u64>) -> Result<ExecClient> {
+        self.epoch = self.epoch.or(epoch);
+        if self.is_here() {
+            return self.options().stdio(&own_server()?);
         }
+        self.client()
     }
 
     /// A client of it, also where it is this machine.
@@ -363,57 +361,5 @@ impl fmt::Display for Place {
             Way::Ssh(host) => write!(f, "{host} by ssh"),
             Way::Here => f.write_str("this machine"),
         }
-    }
-}
-
-/// The words of a command line, as a shell reads them that knows quotes and backslashes and nothing
-/// else.
-fn words(line: &str) -> Result<Vec<String>, &'static str> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = line.chars();
-    while let Some(character) = characters.next() {
-        match (quote, character) {
-            (Some(open), closing) if open == closing => quote = None,
-            (None, '\'' | '"') => {
-                quote = Some(character);
-                word.get_or_insert_default();
-            }
-            (None | Some('"'), '\\') => {
-                let next = characters.next().ok_or("a backslash ends the command")?;
-                let is_literal = quote.is_some() && !matches!(next, '"' | '\\' | '$' | '`');
-                let word = word.get_or_insert_default();
-                if is_literal {
-                    word.push('\\');
-                }
-                word.push(next);
-            }
-            (None, blank) if blank.is_ascii_whitespace() => words.extend(word.take()),
-            (_, other) => word.get_or_insert_default().push(other),
-        }
-    }
-    if quote.is_some() {
-        return Err("a quote is not closed");
-    }
-    words.extend(word);
-    Ok(words)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_those_of_a_shell() {
-        for (line, expected) in [
-            ("docker exec -i c /ta", vec!["docker", "exec", "-i", "c", "/ta"]),
-            ("  a  'b c'\"d e\"f  ", vec!["a", "b cd ef"]),
-            (r#"a\ b "c\"d\e" '\' ''"#, vec!["a b", "c\"d\\e", "\\", ""]),
-            ("", vec![]),
-        ] {
-            assert_eq!(words(line).unwrap(), expected, "{line}");
-        }
-        assert!(words("a 'b").is_err() && words("a\\").is_err());
     }
 }

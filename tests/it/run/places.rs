@@ -64,6 +64,14 @@ fn a_way_that_leads_nowhere_is_125_and_says_why() {
     assert!(lines.len() == 2 && lines[1].contains("125 before it spoke the protocol"), "{stderr}");
 }
 
+/// Those that a thread of this program waits for were blocked in it: it did not heed SIGTERM.
+#[test]
+fn what_carries_a_connection_has_no_signals_blocked() {
+    let via = "sh -c 'grep SigBlk /proc/self/status >&2; exit 1'";
+    let (_, _, stderr) = run(&["--via", via, "--", "true"]);
+    assert_eq!(stderr.lines().next(), Some("SigBlk:\t0000000000000000"), "{stderr}");
+}
+
 /// Its log lines came among the command's own.
 #[test]
 fn a_server_on_a_pipe_is_quiet_unless_it_is_asked() {
