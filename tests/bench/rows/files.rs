@@ -28,7 +28,7 @@ const MIB: usize = 1024 * KIB;
 const SIZES: [(usize, usize, f64, f64); 3] =
     [(64 * KIB, 400, 500e6, 140e6), (MIB, 50, 730e6, 370e6), (32 * MIB, 4, 180e6, 168e6)];
 
-/// A directory of the benchmark's own, on the disk that the build is on.
+/// A directory of the benchmark's own.
 pub(super) struct Directory(PathBuf);
 
 impl Directory {
@@ -36,8 +36,13 @@ impl Directory {
         &self.0
     }
 
+    /// On the disk that the build is on.
     pub(super) fn new(arena: &Arena) -> Outcome<Self> {
-        let path = arena.directory.join(format!("files-{}", std::process::id()));
+        Self::at(&arena.directory)
+    }
+
+    pub(super) fn at(parent: &Path) -> Outcome<Self> {
+        let path = parent.join(format!("ta-files-{}", std::process::id()));
         fs::create_dir_all(&path)?;
         Ok(Self(path))
     }

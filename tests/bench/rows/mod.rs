@@ -10,6 +10,7 @@ mod idle;
 mod latency;
 mod output;
 mod round_trip;
+mod search;
 mod ssh;
 mod start;
 mod throughput;
@@ -39,6 +40,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("carry", files::carry),
     ("cp", cp::cp),
     ("list", files::list),
+    ("search", search::search),
     ("ping", round_trip::ping),
     ("throughput", throughput::throughput),
     ("forward", forward::forward),
