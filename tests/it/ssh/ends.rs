@@ -183,14 +183,7 @@ fn a_network_that_is_silent_is_noticed_on_both_sides() {
     let victim = Victim::new();
     let mut running = Running::start(host.ta("run", &["sleep", victim.argument()]));
     victim.await_alive();
-    let is_session = |pid: &u32| {
-        fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().starts_with(b"sshd")
-    };
-    let sessions: Vec<u32> = host.processes().into_iter().filter(is_session).collect();
-    assert!(!sessions.is_empty());
-    for pid in &sessions {
-        sys::signal(*pid, libc::SIGSTOP).unwrap();
-    }
+    stop_sessions(&host);
     victim.assert_alive();
     let start = std::time::Instant::now();
     let limit = Duration::from_secs(75);
@@ -200,12 +193,35 @@ fn a_network_that_is_silent_is_noticed_on_both_sides() {
     host.run(&["echo", "x"]).assert(0, "x\n", "");
 }
 
+/// The far ends of its logins answer nothing any more, as when a laptop has been carried elsewhere.
+fn stop_sessions(host: &Host) {
+    let is_session = |pid: &u32| {
+        fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().starts_with(b"sshd")
+    };
+    let sessions: Vec<u32> = host.processes().into_iter().filter(is_session).collect();
+    assert!(!sessions.is_empty());
+    for pid in sessions {
+        sys::signal(pid, libc::SIGSTOP).unwrap();
+    }
+}
+
 /// The login stands on a network that has gone, and ssh has not noticed: another is made.
 #[test]
 fn a_login_that_stands_and_leads_nowhere_is_made_anew() {
     let test = "a_login_that_stands_and_leads_nowhere_is_made_anew";
+    let Some(host) = Setup::new().start(test) else { return };
+    host.run(&["true"]).assert(0, "", "");
+    stop_sessions(&host);
+    let mut running = Running::start(host.ta("run", &["echo", "x"]));
+    eventually(Duration::from_secs(90), "it goes on", || !running.is_running());
+    assert_eq!((running.wait(), running.stdout.text().as_str()), (0, "x\n"));
+    assert_eq!(host.logins(), 2);
+}
+
+#[test]
+fn where_no_session_is_let_in_it_is_said_and_not_tried_for_ever() {
+    let test = "where_no_session_is_let_in_it_is_said_and_not_tried_for_ever";
     let Some(host) = Setup::new().server("MaxSessions 0").start(test) else { return };
-    // (No session is let in, over any login: it is tried once again, not for ever.)
     let done = host.run(&["true"]);
     assert_eq!(done.code, 125, "{done:?}");
     assert!(!done.stderr.is_empty(), "{done:?}");
