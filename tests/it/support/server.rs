@@ -24,6 +24,7 @@ pub(crate) struct Setup {
     env: Vec<(String, String)>,
     user: Option<u32>,
     ignored_signal: Option<i32>,
+    is_job: bool,
 }
 
 impl Setup {
@@ -38,6 +39,7 @@ impl Setup {
             env: Vec::new(),
             user: None,
             ignored_signal: None,
+            is_job: false,
         }
     }
 
@@ -97,6 +99,13 @@ impl Setup {
         self
     }
 
+    /// It is started as a shell with job control does it: in a process group of its own. (Where its
+    /// group has nobody outside it in its session, the kernel ignores a SIGTSTP.)
+    pub(crate) fn as_a_job(mut self) -> Self {
+        self.is_job = true;
+        self
+    }
+
     /// Starts it, on a free port if no other was said, and waits until it says where it listens.
     pub(crate) fn listen(self) -> Server {
         let port = self.port.to_string();
@@ -151,6 +160,9 @@ impl Setup {
         }
         if let Some(signal) = self.ignored_signal {
             sys::ignore_in_child(&mut command, signal);
+        }
+        if self.is_job {
+            command.process_group(0);
         }
         command.stderr(Stdio::piped());
         command
