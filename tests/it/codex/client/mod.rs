@@ -1,0 +1,7 @@
+//! The real Codex, headless, in an environment with another network and another root.
+
+mod commands;
+mod files;
+mod links;
+mod refusals;
+mod stdio;

@@ -1,0 +1,35 @@
+//! What of an answer is compared.
+
+use serde_json::{Value, json};
+
+/// Without what differs from one run to the next, and without words that a C library has for an errno.
+pub(super) fn of(answer: &Value) -> Value {
+    match answer {
+        Value::String(text) => json!(plain(text)),
+        Value::Array(items) => items.iter().map(of).collect(),
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| {
+                let value = match name.as_str() {
+                    "sessionId" => json!("a session"),
+                    "modifiedAtMs" => json!("a time"),
+                    _ => of(value),
+                };
+                (name.clone(), value)
+            };
+            Value::Object(members.iter().map(member).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn plain(text: &str) -> String {
+    // Codex puts the programs that it brings first.
+    if let Some(path) = text.strip_prefix("PATH=") {
+        let own = path.split(':').filter(|part| !part.ends_with("/codex-path"));
+        return format!("PATH={}", own.collect::<Vec<_>>().join(":"));
+    }
+    match text.rfind("(os error ") {
+        Some(at) if !text.contains('/') => text[at..].to_owned(),
+        _ => text.to_owned(),
+    }
+}
