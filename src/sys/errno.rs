@@ -115,6 +115,10 @@ pub(crate) const ECONNABORTED: i32 = libc::ECONNABORTED;
 pub(crate) const ETIMEDOUT: i32 = libc::ETIMEDOUT;
 /// It may not be opened or changed so.
 pub(crate) const EACCES: i32 = libc::EACCES;
+/// That makes no sense there.
+pub(crate) const EINVAL: i32 = libc::EINVAL;
+/// A link leads to itself, or is not to be followed.
+pub(crate) const ELOOP: i32 = libc::ELOOP;
 /// Not permitted.
 pub(crate) const EPERM: i32 = libc::EPERM;
 /// No such file or directory.
