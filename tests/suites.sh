@@ -26,6 +26,16 @@ integration() {
     attempt --test-threads=1 --exact $failed
 }
 
+# All of them. Programs of others (interpreters, proxies, agents) take whole processors, so they run apart from the
+# tests that count time.
+everything() {
+    others="builds:: deploy:: mcp:: minimal:: pi:: real:: search:: serve:: ssh:: tls:: tools::"
+    # shellcheck disable=SC2086  # a list of words
+    integration "$1" $others
+    # shellcheck disable=SC2046
+    integration "$1" $(for name in $others; do echo "--skip $name"; done)
+}
+
 # Runs them once. They write to a file, which nobody waits for the end of; what they leave behind is known by a
 # variable, and is a failure, too. (Signals that are ignored where this runs would be in what is tested, too.)
 attempt() {
@@ -64,20 +74,11 @@ else
     echo "SKIPPED the server of $foreign: qemu-aarch64-static is not installed"
     [ "${CI:-}" != true ] || exit 1
 fi
-# What another libc and another way of building could change, as far as it has been tried.
-integration "$TA_STATIC" bridge:: builds:: client:: completions:: conformance:: ping:: run:: wire:: \
-    --skip real:: --skip tls::
+everything "$TA_STATIC"
 # What another build of the server could be without. (These are parts of names: what is skipped is about
 # commands that it has not.)
 integration "$built/$static/server/ta" endings:: healthcheck:: http:: minimal:: stdio:: wire:: \
     --skip forward:: --skip minimal::empty --skip serve::
 "$cargo" test --locked --doc
 "$cargo" test --locked --lib
-# Programs of others (interpreters, proxies, agents) take whole processors, so they run apart from the
-# tests that count time.
-others="builds:: deploy:: mcp:: minimal:: pi:: real:: search:: serve:: ssh:: tls:: tools::"
-skipped=$(for name in $others; do echo "--skip $name"; done)
-# shellcheck disable=SC2086  # a list of words
-integration "$built/debug/ta" $others
-# shellcheck disable=SC2086
-integration "$built/debug/ta" $skipped
+everything "$built/debug/ta"

@@ -23,12 +23,12 @@ use crate::fs;
 use crate::guardian::{self, Guardian, News, Side};
 use crate::log::{self, Format, Level};
 use crate::metrics;
-use crate::server::{Config, Epochs, Server, serve_stdio};
+use crate::server::{Config, Epochs, Server, Sessions, serve_stdio};
 use crate::supervision::Supervision;
 use crate::sys;
 use crate::sys::poll::Waker;
 use crate::sys::signal::{self, Signals};
-use crate::transport::http::{Access, Token};
+use crate::transport::http::{Access, Dialect, Token};
 
 /// How long what is left of anything may take to be gone at the end.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -64,6 +64,15 @@ pub(super) struct ExecServer {
     /// speak on stdin and stdout with one peer, and listen nowhere
     #[argh(switch)]
     stdio: bool,
+    /// what is spoken with --stdio: exec, or codex, as Codex's exec-server does (exec)
+    #[argh(option, default = "Dialect::ExecRpc", from_str_fn(dialect))]
+    dialect: Dialect,
+    /// do not speak Codex's dialect at ws://HOST:PORT/ as well
+    #[argh(switch)]
+    no_codex: bool,
+    /// seconds for which what a Codex client has started goes on without a connection (80)
+    #[argh(option, default = "80")]
+    codex_resume: u32,
     /// file that holds the token
     #[argh(option)]
     token_file: Option<PathBuf>,
@@ -120,6 +129,14 @@ pub(super) struct ExecServer {
     announce: Option<String>,
 }
 
+fn dialect(text: &str) -> Result<Dialect, String> {
+    match text {
+        "exec" => Ok(Dialect::ExecRpc),
+        "codex" => Ok(Dialect::Codex),
+        _ => Err("a dialect is exec or codex".to_owned()),
+    }
+}
+
 fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "a port is a whole number from 0 to 65535".to_owned())
 }
@@ -134,6 +151,11 @@ impl ExecServer {
             return ExitCode::from(USAGE);
         }
         let mut supervision = Supervision::take();
+        if self.dialect == Dialect::Codex && (!self.stdio || self.require_epoch) {
+            let without = if self.stdio { "with --require-epoch" } else { "without --stdio" };
+            say_error(&format!("--dialect codex is given {without}"));
+            return ExitCode::from(USAGE);
+        }
         if self.json && !self.check {
             say_error("--json is given without --check");
             return ExitCode::from(USAGE);
@@ -274,9 +296,20 @@ impl ExecServer {
         Ok(())
     }
 
+    /// Whether Codex's dialect is spoken. (Whoever speaks it gives no epoch.)
+    fn speaks_codex(&self) -> bool {
+        match self.stdio {
+            true => self.dialect == Dialect::Codex,
+            false => !self.no_codex && !self.require_epoch,
+        }
+    }
+
     fn config(&self, access: Access) -> Result<Config> {
         self.check_numbers()?;
+        let patience = if self.stdio { 0 } else { self.codex_resume };
+        let sessions = || Sessions::new(Duration::from_secs(patience.into()), self.max_connections);
         Ok(Config {
+            codex: self.speaks_codex().then(sessions),
             access,
             peer_timeout: Duration::from_secs(self.peer_timeout.into()),
             max_message_bytes: self.max_message_bytes,
@@ -305,7 +338,8 @@ impl ExecServer {
                  --token-file, or --no-auth if everybody who reaches it may run commands"
             )));
         }
-        Ok(Access { token, origins: self.allow_origin.clone() })
+        let (origins, codex) = (self.allow_origin.clone(), self.speaks_codex());
+        Ok(Access { token, origins, codex })
     }
 
     /// An address that others than this machine can reach.

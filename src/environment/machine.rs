@@ -201,6 +201,44 @@ impl Machine {
         Ok((command, terms))
     }
 
+    /// A program with the whole of its environment, ready to be started.
+    ///
+    /// # Errors
+    /// What is wrong with the params.
+    pub(crate) fn exact(&self, exact: Exact) -> Result<Command> {
+        let Exact { argv, arg0, directory, environment, pty, takes_input } = exact;
+        let name = argv.first().cloned().unwrap_or_default();
+        let path = environment.iter().find(|(name, _)| name == "PATH");
+        let path = path.map_or_else(|| OsStr::new(DEFAULT_PATH), |(_, path)| OsStr::new(path));
+        let programs = candidates("argv", &name, path)?;
+        let mut arguments = Vec::with_capacity(argv.len());
+        for (index, argument) in argv.into_iter().enumerate() {
+            let argument = arg0.clone().filter(|_| index == 0).unwrap_or(argument);
+            arguments.push(c_string(&format!("argv[{index}]"), argument)?);
+        }
+        let variable = |(name, value)| c_string("env", format!("{name}={value}"));
+        Ok(Command {
+            name,
+            programs,
+            arguments,
+            base_environment: Arc::default(),
+            set: environment.into_iter().map(variable).collect::<Result<_>>()?,
+            directory: c_string("cwd", directory.into_os_string().into_vec())?,
+            input: if takes_input { Input::Orders } else { Input::Null },
+            pty,
+            ..self.nothing()
+        })
+    }
+
+    /// The variables of this process, as they were when it started.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.environment.iter().filter_map(|variable| {
+            let bytes = variable.as_bytes();
+            let end = bytes.iter().position(|byte| *byte == b'=')?;
+            Some((OsStr::from_bytes(&bytes[..end]), OsStr::from_bytes(&bytes[end + 1..])))
+        })
+    }
+
     /// A command with nothing set but where it runs.
     fn surroundings(&self, cwd: Option<&str>, delta: &EnvDelta) -> Result<Command> {
         // (Joining nothing would leave a slash at the end, which messages would show.)
@@ -219,51 +257,77 @@ impl Machine {
             unset.extend([c"PWD".to_owned(), c"OLDPWD".to_owned()]);
             set.push(c_string("cwd", [b"PWD=", directory.as_slice()].concat())?);
         }
-        Ok(Command {
+        let directory = c_string("cwd", directory)?;
+        let base_environment = Arc::clone(&self.environment);
+        Ok(Command { base_environment, set, unset, directory, ..self.nothing() })
+    }
+
+    fn nothing(&self) -> Command {
+        Command {
             name: String::new(),
             is_shell: false,
             programs: Vec::new(),
             arguments: Vec::new(),
-            base_environment: Arc::clone(&self.environment),
-            set,
-            unset,
-            directory: c_string("cwd", directory)?,
+            base_environment: Arc::default(),
+            set: Vec::new(),
+            unset: Vec::new(),
+            directory: CString::default(),
             input: Input::Null,
             pty: None,
             merge_stderr: false,
             descriptor_limit: self.descriptor_limit,
             oom_score: Arc::clone(&self.oom_score),
-        })
+        }
     }
 
-    /// The paths that a program's name may mean: itself if it has a slash, else one in each
-    /// directory of PATH, which is the child's own where there is a delta for it.
+    /// The paths that a program's name may mean; PATH is the child's own where there is a delta for
+    /// it.
     fn candidates(
         &self,
         member: &str,
         name: &str,
         delta: Option<&EnvDelta>,
     ) -> Result<Vec<CString>> {
-        if name.is_empty() {
-            return Err(Error::params(format!("{member}: a program needs a name")));
-        }
-        if name.contains('/') {
-            return Ok(vec![c_string(member, name)?]);
-        }
         let own = delta.and_then(|delta| delta.iter().find(|(variable, _)| *variable == "PATH"));
         let path = match own {
             Some((_, Some(path))) => OsStr::new(path),
             Some((_, None)) => OsStr::new(DEFAULT_PATH),
             None => &self.path,
         };
-        std::env::split_paths(path)
-            // An empty entry is the directory that the child starts in.
-            .map(|directory| if directory.as_os_str().is_empty() { ".".into() } else { directory })
-            .map(|directory: PathBuf| {
-                c_string(member, directory.join(name).into_os_string().into_vec())
-            })
-            .collect()
+        candidates(member, name, path)
     }
+}
+
+/// A program with all that it is given.
+pub(crate) struct Exact {
+    /// Its name first.
+    pub(crate) argv: Vec<String>,
+    /// What it sees as its name, in place of that.
+    pub(crate) arg0: Option<String>,
+    /// Absolute.
+    pub(crate) directory: PathBuf,
+    /// All of it.
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) pty: Option<Size>,
+    /// Whether it is written to.
+    pub(crate) takes_input: bool,
+}
+
+/// The paths that a program's name may mean: itself if it has a slash, else one in each directory.
+fn candidates(member: &str, name: &str, path: &OsStr) -> Result<Vec<CString>> {
+    if name.is_empty() {
+        return Err(Error::params(format!("{member}: a program needs a name")));
+    }
+    if name.contains('/') {
+        return Ok(vec![c_string(member, name)?]);
+    }
+    std::env::split_paths(path)
+        // An empty entry is the directory that the child starts in.
+        .map(|directory| if directory.as_os_str().is_empty() { ".".into() } else { directory })
+        .map(|directory: PathBuf| {
+            c_string(member, directory.join(name).into_os_string().into_vec())
+        })
+        .collect()
 }
 
 /// A fuzzer's files are all in one directory that nobody else needs.

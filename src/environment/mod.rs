@@ -81,7 +81,7 @@ mod split;
 
 pub(crate) use flow::{Debt, Pipeline, part};
 pub use local::LocalExecEnvironment;
-pub(crate) use machine::{Machine, MachineOptions};
+pub(crate) use machine::{Exact, Machine, MachineOptions};
 pub use process::{
     Answer, Process, ProcessControl, ProcessEvent, ProcessExit, ProcessStdin, Stream,
 };

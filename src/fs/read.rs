@@ -81,7 +81,7 @@ fn check(kind: FileType, path: &Path) -> Result<()> {
 
 impl Reading<'_> {
     /// The file itself.
-    pub(super) fn into_file(self) -> File {
+    pub(crate) fn into_file(self) -> File {
         self.file
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Command, Mailbox, Order, Sink, Terms};
-use crate::descendants::Scope;
+use crate::descendants::{Branch, Scope};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mailbox::Reply;
 use crate::protocol::ProcessId;
@@ -34,7 +34,8 @@ impl Family {
         self.registry.reserve(id)
     }
 
-    /// Starts a process; the sink holds its place, which has this number.
+    /// Starts a process; the sink holds its place, which has this number. Answers what ends it, with
+    /// all that comes of it, also when it is over itself.
     pub(crate) fn start<S: Sink>(
         &self,
         number: u64,
@@ -42,11 +43,12 @@ impl Family {
         command: Command,
         terms: Terms,
         sink: S,
-    ) {
+    ) -> Branch {
         let branch = self.scope.branch();
-        if let Some(mailbox) = super::start(id.as_str(), command, terms, branch, sink) {
+        if let Some(mailbox) = super::start(id.as_str(), command, terms, branch.clone(), sink) {
             self.registry.enter(number, &mailbox);
         }
+        branch
     }
 
     /// Writes to the stdin of a process.

@@ -18,7 +18,7 @@ mod session;
 mod whereabouts;
 
 pub use bytes::Base64;
-pub(crate) use bytes::decode_onto;
+pub(crate) use bytes::{decode_onto, encode_onto};
 pub use env::EnvDelta;
 pub use fs::{
     CopyParams, DirEntry, FileType, MkdirParams, Mode, PathParams, ReadFileParams, ReadFileResult,

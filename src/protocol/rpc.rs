@@ -63,6 +63,16 @@ const LONGEST_MESSAGE: usize = 2000;
 
 /// Reads one message.
 pub(crate) fn parse(text: &str) -> Result<Message<'_>, Invalid<'_>> {
+    let version = |version: &str| version == "\"2.0\"";
+    parse_version(text, version)
+}
+
+/// Reads one message that need not say its version, and may say any.
+pub(crate) fn parse_unversioned(text: &str) -> Result<Message<'_>, Invalid<'_>> {
+    parse_version(text, |_| true)
+}
+
+fn parse_version(text: &str, is_right: impl Fn(&str) -> bool) -> Result<Message<'_>, Invalid<'_>> {
     let invalid = |message: &str| Error::new(ErrorKind::InvalidRequest, message);
     let unanswerable = |error| Invalid { id: None, error };
     let start = text.trim_start_matches([' ', '\t', '\r', '\n']);
@@ -94,7 +104,7 @@ pub(crate) fn parse(text: &str) -> Result<Message<'_>, Invalid<'_>> {
         return Err(unanswerable(invalid("an id has at most 1024 bytes")));
     }
     let refuse = |message| Err(Invalid { id, error: invalid(message) });
-    if envelope.jsonrpc.is_some_and(|version| version.get() != "\"2.0\"") {
+    if envelope.jsonrpc.is_some_and(|version| !is_right(version.get())) {
         return refuse("jsonrpc must be \"2.0\"");
     }
     let params = envelope.params;

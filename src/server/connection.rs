@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tungstenite::protocol::Role;
 
 use super::Config;
+use super::codex::{self, Lingering};
 use super::epochs::{Fence, Host, Member};
 use super::listener::Opened;
 use super::session::{Ended, Session};
@@ -20,9 +21,11 @@ use crate::log;
 use crate::metrics::{self, Traffic};
 use crate::sys;
 use crate::sys::poll::{Interest, Waker, wait_for};
-use crate::transport::http::{self, Route};
+use crate::transport::http::{self, Dialect, Route};
 use crate::transport::stdio::LineSource;
-use crate::transport::{End, FENCED, Framing, Outbox, Patience, SharedSocket, Stream, Target, ws};
+use crate::transport::{
+    End, FENCED, Framing, Outbox, Patience, SharedSocket, Source, Stream, Target, ws,
+};
 
 /// How long the last frame may take to be written.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -65,10 +68,29 @@ impl Connection {
             Route::Metrics => {
                 self.answer(socket, &http::metrics_response(&metrics::render()), 200);
             }
-            Route::Upgrade { response, .. } => {
-                if let Err(error) = self.converse(socket, &response, rest, fence, member) {
-                    log::info("connection failed", &[("peer", &self.peer), ("why", &error)]);
+            Route::Upgrade { response, dialect, .. } => {
+                let talk = (dialect, fence, member);
+                match self.converse(socket, &response, rest, talk) {
+                    Ok(rest) => self.see_to(rest),
+                    Err(error) => {
+                        log::info("connection failed", &[("peer", &self.peer), ("why", &error)]);
+                    }
                 }
+            }
+        }
+    }
+
+    /// Sees to what is left of a connection that is closed.
+    fn see_to(self, rest: Rest) {
+        match rest {
+            Rest::Nothing => {}
+            Rest::Session(session) => {
+                session.see_to_the_end(&|| self.opened.connections.is_stopping());
+            }
+            Rest::Lingering(lingering) => {
+                // It is no connection any more, and keeps none out.
+                drop(self);
+                lingering.wait();
             }
         }
     }
@@ -103,9 +125,8 @@ impl Connection {
         socket: &Arc<TcpStream>,
         response: &str,
         rest: Vec<u8>,
-        fence: Arc<Fence>,
-        member: Option<Member>,
-    ) -> io::Result<()> {
+        (dialect, fence, member): (Dialect, Arc<Fence>, Option<Member>),
+    ) -> io::Result<Rest> {
         socket.as_ref().write_all(response.as_bytes())?;
         let waken = Arc::clone(socket);
         let on_failure = move || drop(waken.shutdown(Shutdown::Both));
@@ -122,12 +143,12 @@ impl Connection {
         let halves = ws::Halves::new(Stream::Plain(Arc::clone(socket)), outbox.clone(), patience)?;
         let config = ws::config(ws::SERVER_READ_BUFFER, self.config.max_message_bytes);
         let mut source = ws::WsSource::new(halves, rest, Role::Server, config);
-        let session = Session::new(&self.config, &self.environment, outbox.clone(), fence, member);
-        let number = session.number();
+        let number = fence.number();
         log::debug("connected", &[("connection", &number), ("peer", &self.peer)]);
         let life = Life { number, peer: Some(self.peer), start: Instant::now(), traffic };
         let hurry = || self.opened.connections.is_stopping();
-        let Ended { mut end, lingering } = session.run(&mut source, &hurry);
+        let talk = Talk::new(dialect, &self.config, &self.environment, &outbox, (fence, member));
+        let (mut end, rest) = talk.run(&mut source, &hurry);
         if self.opened.connections.is_stopping() {
             end = End::Stopped;
         }
@@ -153,10 +174,54 @@ impl Connection {
         let _ = writer.join();
         drop(counted);
         life.log_end(&end);
-        if let Some(session) = lingering {
-            session.see_to_the_end(&|| self.opened.connections.is_stopping());
+        Ok(rest)
+    }
+}
+
+/// What a connection is used for.
+enum Talk {
+    ExecRpc(Session),
+    Codex(codex::Session),
+}
+
+/// What is left of it once it is closed.
+enum Rest {
+    Nothing,
+    /// Something of it may still have an effect.
+    Session(Session),
+    /// Its client may come back.
+    Lingering(Lingering),
+}
+
+impl Talk {
+    /// (Nobody is let in who speaks a dialect that is not spoken here.)
+    fn new(
+        dialect: Dialect,
+        config: &Arc<Config>,
+        environment: &Arc<Machine>,
+        outbox: &Outbox,
+        (fence, member): (Arc<Fence>, Option<Member>),
+    ) -> Self {
+        if dialect == Dialect::Codex
+            && let Some(session) =
+                codex::Session::new(config, environment, outbox.clone(), Arc::clone(&fence))
+        {
+            return Self::Codex(session);
         }
-        Ok(())
+        Self::ExecRpc(Session::new(config, environment, outbox.clone(), fence, member))
+    }
+
+    fn run(self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> (End, Rest) {
+        match self {
+            Self::ExecRpc(session) => {
+                let Ended { end, lingering } = session.run(source, hurry);
+                (end, lingering.map_or(Rest::Nothing, Rest::Session))
+            }
+            Self::Codex(session) => {
+                let (end, lingering) = session.run(source, hurry);
+                (end, Rest::Lingering(lingering))
+            }
+        }
     }
 }
 
@@ -331,12 +396,13 @@ fn serve_lines(
     let source = LineSource::new(input, Arc::clone(stop), patience, config.max_message_bytes);
     let mut source = source.counting(&traffic);
     let fence = Fence::new(Only);
-    let session = Session::new(config, environment, outbox.clone(), fence, None);
-    let life = Life { number: session.number(), peer: None, start: Instant::now(), traffic };
+    let life = Life { number: fence.number(), peer: None, start: Instant::now(), traffic };
     let stopped = Arc::clone(stop);
-    let Ended { end, lingering } =
-        session.run(&mut source, &|| is_ready(stopped.as_fd(), Interest::Read));
-    drop(lingering);
+    // (Over a pipe there is one dialect.)
+    let dialect = if config.codex.is_some() { Dialect::Codex } else { Dialect::ExecRpc };
+    let talk = Talk::new(dialect, config, environment, &outbox, (fence, None));
+    let (end, rest) = talk.run(&mut source, &|| is_ready(stopped.as_fd(), Interest::Read));
+    drop(rest);
     outbox.stop();
     // Whoever does not read holds nobody up.
     outbox.flush(FAREWELL);

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Config;
+use super::codex::Sessions;
 use super::connection::{Connection, refuse};
 use super::epochs::Fence;
 use crate::environment::Machine;
@@ -47,6 +48,7 @@ pub(crate) struct Server {
 #[derive(Clone)]
 pub(crate) struct Stopper {
     connections: Arc<Connections>,
+    codex: Option<Arc<Sessions>>,
     waker: Arc<Waker>,
 }
 
@@ -54,6 +56,9 @@ impl Stopper {
     /// Ends it: nothing more is accepted, every connection is ended.
     pub(crate) fn stop(&self) {
         self.connections.stop();
+        if let Some(sessions) = &self.codex {
+            sessions.stop();
+        }
         self.waker.wake();
     }
 }
@@ -198,7 +203,8 @@ impl Server {
 
     /// What ends it.
     pub(crate) fn stopper(&self, waker: &Arc<Waker>) -> Stopper {
-        Stopper { connections: Arc::clone(&self.connections), waker: Arc::clone(waker) }
+        let (connections, codex) = (Arc::clone(&self.connections), self.config.codex.clone());
+        Stopper { connections, codex, waker: Arc::clone(waker) }
     }
 
     /// Accepts connections until it is stopped, and then until they are closed. `stop` is what

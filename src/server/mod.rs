@@ -1,6 +1,8 @@
 //! The server: which connection. It listens, gives each connection a thread of its own, and ends
 //! them all when it is told to.
 
+mod account;
+mod codex;
 mod connection;
 mod epochs;
 mod files;
@@ -12,6 +14,7 @@ mod responder;
 mod session;
 mod sink;
 
+pub(crate) use codex::Sessions;
 pub(crate) use connection::{serve_in_memory, serve_stdio};
 pub(crate) use epochs::Epochs;
 #[cfg(fuzzing)]
@@ -43,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) max_connections: usize,
     /// Who has taken over.
     pub(crate) epochs: Arc<Epochs>,
+    /// The sessions of the Codex dialect, where it is spoken.
+    pub(crate) codex: Option<Arc<Sessions>>,
 }
 
 impl Config {
@@ -55,6 +60,7 @@ impl Config {
             max_processes: 1024,
             max_connections: 1,
             epochs: Arc::default(),
+            codex: None,
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::account::Told;
 use super::responder::Responder;
 use super::session::{bytes_and_eof, reply_with};
-use super::sink::{Awaited, HostSink, Told};
+use super::sink::{Awaited, HostSink};
 use crate::environment::Machine;
 use crate::error::Result;
 use crate::log;

@@ -18,16 +18,20 @@ use crate::transport::{Lane, Outbox, message};
 /// nothing is never refused, least of all a kill.
 const MOST_IN_FLIGHT: usize = 8192;
 
+/// How a dialect writes an error that answers a request, or none.
+pub(super) type WriteError = fn(&mut Vec<u8>, Option<&RawValue>, &Error);
+
 /// The ids of a connection's requests in flight.
 #[derive(Clone)]
 pub(super) struct InFlight {
     ids: Arc<Mutex<HashSet<Box<str>>>>,
     fence: Arc<Fence>,
+    write_error: WriteError,
 }
 
 impl InFlight {
-    pub(super) fn new(fence: &Arc<Fence>) -> Self {
-        Self { ids: Arc::default(), fence: Arc::clone(fence) }
+    pub(super) fn new(fence: &Arc<Fence>, write_error: WriteError) -> Self {
+        Self { ids: Arc::default(), fence: Arc::clone(fence), write_error }
     }
 
     /// Answers all with this error. Whoever has to answer one of them finds it answered.
@@ -37,7 +41,7 @@ impl InFlight {
             let id: Result<Box<RawValue>, _> = RawValue::from_string(id.into_string());
             if let Ok(id) = id {
                 let mut buffer = message(Vec::with_capacity(256));
-                rpc::write_error(&mut buffer, Some(&id), error);
+                (self.write_error)(&mut buffer, Some(&id), error);
                 outbox.control(buffer);
             }
         }
@@ -151,7 +155,8 @@ impl Responder {
             Err(error) => {
                 // What fails behind the fence has failed because of that.
                 let fenced = self.in_flight.fence.error();
-                rpc::write_error(&mut buffer, Some(&id), fenced.as_ref().unwrap_or(error));
+                let error = fenced.as_ref().unwrap_or(error);
+                (self.in_flight.write_error)(&mut buffer, Some(&id), error);
             }
         }
         Some(buffer)

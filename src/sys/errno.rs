@@ -1,14 +1,22 @@
-//! Names of errno values, as the protocol carries them.
+//! Names of errno values, as the protocol carries them, and what they mean.
 
 use std::io;
 
 macro_rules! names {
-    ($($name:ident)*) => {
+    ($($name:ident $words:literal)*) => {
         /// The symbol of an errno value (`"ENOENT"`), or `"EUNKNOWN"`.
         pub(crate) fn name(errno: i32) -> &'static str {
             match errno {
                 $(libc::$name => stringify!($name),)*
                 _ => "EUNKNOWN",
+            }
+        }
+
+        /// The sentence for one of these.
+        fn words(errno: i32) -> Option<&'static str> {
+            match errno {
+                $(libc::$name => Some($words),)*
+                _ => None,
             }
         }
 
@@ -23,13 +31,76 @@ macro_rules! names {
 }
 
 names! {
-    EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT
-    EBUSY EEXIST EXDEV ENODEV ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG ENOSPC
-    ESPIPE EROFS EMLINK EPIPE EDOM ERANGE EDEADLK ENAMETOOLONG ENOLCK ENOSYS ENOTEMPTY ELOOP
-    EPROTO EOVERFLOW EILSEQ EUSERS ENOTSOCK EDESTADDRREQ EMSGSIZE EPROTOTYPE ENOPROTOOPT
-    EPROTONOSUPPORT EOPNOTSUPP EAFNOSUPPORT EADDRINUSE EADDRNOTAVAIL ENETDOWN ENETUNREACH
-    ENETRESET ECONNABORTED ECONNRESET ENOBUFS EISCONN ENOTCONN ETIMEDOUT ECONNREFUSED EHOSTDOWN
-    EHOSTUNREACH EALREADY EINPROGRESS ESTALE EDQUOT ECANCELED
+    EPERM "operation not permitted"
+    ENOENT "no such file or directory"
+    ESRCH "no such process"
+    EINTR "interrupted system call"
+    EIO "input/output error"
+    ENXIO "no such device or address"
+    E2BIG "argument list too long"
+    ENOEXEC "exec format error"
+    EBADF "bad file descriptor"
+    ECHILD "no child processes"
+    EAGAIN "resource temporarily unavailable"
+    ENOMEM "cannot allocate memory"
+    EACCES "permission denied"
+    EFAULT "bad address"
+    EBUSY "device or resource busy"
+    EEXIST "file exists"
+    EXDEV "invalid cross-device link"
+    ENODEV "no such device"
+    ENOTDIR "not a directory"
+    EISDIR "is a directory"
+    EINVAL "invalid argument"
+    ENFILE "too many open files in system"
+    EMFILE "too many open files"
+    ENOTTY "inappropriate ioctl for device"
+    ETXTBSY "text file busy"
+    EFBIG "file too large"
+    ENOSPC "no space left on device"
+    ESPIPE "illegal seek"
+    EROFS "read-only file system"
+    EMLINK "too many links"
+    EPIPE "broken pipe"
+    EDOM "numerical argument out of domain"
+    ERANGE "numerical result out of range"
+    EDEADLK "resource deadlock avoided"
+    ENAMETOOLONG "file name too long"
+    ENOLCK "no locks available"
+    ENOSYS "function not implemented"
+    ENOTEMPTY "directory not empty"
+    ELOOP "too many levels of symbolic links"
+    EPROTO "protocol error"
+    EOVERFLOW "value too large for defined data type"
+    EILSEQ "invalid or incomplete multibyte or wide character"
+    EUSERS "too many users"
+    ENOTSOCK "socket operation on non-socket"
+    EDESTADDRREQ "destination address required"
+    EMSGSIZE "message too long"
+    EPROTOTYPE "protocol wrong type for socket"
+    ENOPROTOOPT "protocol not available"
+    EPROTONOSUPPORT "protocol not supported"
+    EOPNOTSUPP "operation not supported"
+    EAFNOSUPPORT "address family not supported by protocol"
+    EADDRINUSE "address already in use"
+    EADDRNOTAVAIL "cannot assign requested address"
+    ENETDOWN "network is down"
+    ENETUNREACH "network is unreachable"
+    ENETRESET "network dropped connection on reset"
+    ECONNABORTED "software caused connection abort"
+    ECONNRESET "connection reset by peer"
+    ENOBUFS "no buffer space available"
+    EISCONN "transport endpoint is already connected"
+    ENOTCONN "transport endpoint is not connected"
+    ETIMEDOUT "connection timed out"
+    ECONNREFUSED "connection refused"
+    EHOSTDOWN "host is down"
+    EHOSTUNREACH "no route to host"
+    EALREADY "operation already in progress"
+    EINPROGRESS "operation now in progress"
+    ESTALE "stale file handle"
+    EDQUOT "disk quota exceeded"
+    ECANCELED "operation canceled"
 }
 
 /// `EIO` for an error that has no errno of its own.
@@ -44,6 +115,10 @@ pub(crate) const ECONNABORTED: i32 = libc::ECONNABORTED;
 pub(crate) const ETIMEDOUT: i32 = libc::ETIMEDOUT;
 /// It may not be opened or changed so.
 pub(crate) const EACCES: i32 = libc::EACCES;
+/// That makes no sense there.
+pub(crate) const EINVAL: i32 = libc::EINVAL;
+/// A link leads to itself, or is not to be followed.
+pub(crate) const ELOOP: i32 = libc::ELOOP;
 /// Not permitted.
 pub(crate) const EPERM: i32 = libc::EPERM;
 /// No such file or directory.
@@ -73,31 +148,10 @@ pub(crate) fn of(error: &io::Error) -> i32 {
     })
 }
 
-/// The system's sentence for an errno, in lower case as messages have it:
-/// `no such file or directory`.
-///
-/// musl has words of its own for some; those that people know are told whichever libc is in the binary.
+/// The sentence for an errno, as glibc has it whichever libc is in the binary, in lower case as messages
+/// have it: `no such file or directory`.
 pub(crate) fn message(errno: i32) -> String {
-    match errno {
-        libc::ENOTTY => return "inappropriate ioctl for device".to_owned(),
-        libc::ELOOP => return "too many levels of symbolic links".to_owned(),
-        libc::ENAMETOOLONG => return "file name too long".to_owned(),
-        libc::EBUSY => return "device or resource busy".to_owned(),
-        libc::EMFILE => return "too many open files".to_owned(),
-        libc::EXDEV => return "invalid cross-device link".to_owned(),
-        libc::EDQUOT => return "disk quota exceeded".to_owned(),
-        libc::EIO => return "input/output error".to_owned(),
-        _ => {}
-    }
-    let text = io::Error::from_raw_os_error(errno).to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    let mut chars = text.chars();
-    // "I/O error" and the like keep their capitals.
-    let second_is_lower = text.chars().nth(1).is_some_and(char::is_lowercase);
-    match chars.next() {
-        Some(first) if second_is_lower => first.to_lowercase().chain(chars).collect(),
-        _ => text.to_owned(),
-    }
+    words(errno).map_or_else(|| format!("error {errno} of the system's"), str::to_owned)
 }
 
 #[cfg(test)]
@@ -113,9 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_lower_case_unless_they_start_with_an_acronym() {
+    fn messages_are_sentences_in_lower_case() {
         assert_eq!(super::message(libc::ENOENT), "no such file or directory");
-        let io_error = super::message(libc::EIO);
-        assert!(io_error.starts_with("I/O") || io_error.starts_with("input/output"), "{io_error}");
+        assert_eq!(super::message(4000), "error 4000 of the system's");
     }
 }

@@ -168,6 +168,11 @@ impl Fence {
         (current > 0).then(|| Error::stale(self.epoch().unwrap_or_default(), current))
     }
 
+    /// Wakes the connection: it is to end.
+    pub(crate) fn wake_host(&self) {
+        self.host.wake();
+    }
+
     fn lower(&self, current: u64) {
         // In this order: what fails because the gate is closed is answered as fenced.
         self.current.fetch_max(current, Ordering::AcqRel);

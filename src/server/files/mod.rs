@@ -26,7 +26,7 @@ use crate::search::{self, Leave, Searches};
 use crate::transport::Outbox;
 use budget::{Budget, MOST, Share};
 use queue::{Job, Queue, Turn};
-use schedule::Kind;
+pub(super) use schedule::Kind;
 
 /// How long a file system may bring nothing to its end before a peer's last requests are given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -188,6 +188,25 @@ impl Files {
             }
         };
         self.submit(Kind::Search, paths, responder, Box::new(search));
+    }
+
+    /// Carries out what another dialect asks of absolute paths, holding so many bytes until then, and
+    /// answers what comes of it.
+    pub(super) fn carry_out<T: Serialize>(
+        &self,
+        (kind, paths, bytes): (Kind, Vec<PathBuf>, usize),
+        responder: Responder,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) {
+        if let Err(error) = self.queue.admit(bytes) {
+            return responder.send::<()>(&Err(error));
+        }
+        let answers = self.answers.clone();
+        let run = move |turn: &Turn, responder: Responder| match work() {
+            Ok(result) => answers.send(turn, &result, responder),
+            Err(error) => responder.send::<()>(&Err(error)),
+        };
+        self.enqueue(kind, paths, bytes, responder, Box::new(run));
     }
 
     /// Ends the search of that id. `false` where there is none.

@@ -29,7 +29,7 @@ const MOST_PARKED: usize = 16;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::server) enum Kind {
     /// It looks, and its answer is short.
     Look,
     /// It looks, and its answer may be long.

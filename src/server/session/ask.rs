@@ -11,15 +11,18 @@ use crate::protocol::lifted::Carries;
 use crate::protocol::rpc;
 
 /// A request to be carried out.
-pub(super) struct Ask<'a> {
-    pub(super) params: Option<&'a RawValue>,
+pub(in crate::server) struct Ask<'a> {
+    pub(in crate::server) params: Option<&'a RawValue>,
     /// What was lifted out of them.
-    pub(super) lifted: Option<Vec<u8>>,
-    pub(super) responder: Responder,
+    pub(in crate::server) lifted: Option<Vec<u8>>,
+    pub(in crate::server) responder: Responder,
 }
 
 /// Reads the params and goes on, or answers what is wrong with them.
-pub(super) fn with<'a, P: Deserialize<'a>>(ask: Ask<'a>, go_on: impl FnOnce(P, Responder)) {
+pub(in crate::server) fn with<'a, P: Deserialize<'a>>(
+    ask: Ask<'a>,
+    go_on: impl FnOnce(P, Responder),
+) {
     match rpc::params(ask.params) {
         Ok(params) => go_on(params, ask.responder),
         Err(error) => ask.responder.send::<()>(&Err(error)),
@@ -27,7 +30,7 @@ pub(super) fn with<'a, P: Deserialize<'a>>(ask: Ask<'a>, go_on: impl FnOnce(P, R
 }
 
 /// The same where the params carry content.
-pub(super) fn with_content<'a, P: Deserialize<'a> + Carries>(
+pub(in crate::server) fn with_content<'a, P: Deserialize<'a> + Carries>(
     mut ask: Ask<'a>,
     go_on: impl FnOnce(P, Responder),
 ) {

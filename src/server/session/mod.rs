@@ -6,7 +6,7 @@ mod epoch;
 #[cfg(test)]
 mod fault;
 
-pub(super) use ask::{bytes_and_eof, reply_with};
+pub(super) use ask::{Ask, bytes_and_eof, reply_with, with, with_content};
 
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
@@ -29,7 +29,6 @@ use crate::protocol::rpc::{self, Message};
 use crate::protocol::{Empty, FindParams, GrepParams, KillParams, KillResult, ProcessId, method};
 use crate::registry::Place;
 use crate::transport::{End, Event, Outbox, Source, message};
-use ask::{Ask, with, with_content};
 
 /// How long a peer that has said its last word may take nothing of what it is answered.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -78,18 +77,13 @@ impl Session {
             environment: Arc::clone(environment),
             files: Files::new(environment, config.max_message_bytes, &fence),
             outbox,
-            in_flight: InFlight::new(&fence),
+            in_flight: InFlight::new(&fence, rpc::write_error),
             _live: Live::new(),
             member: member.map_or_else(OnceCell::new, OnceCell::from),
             unsettled: Cell::new(false),
             stopped: Cell::new(false),
             fence,
         }
-    }
-
-    /// Its number, for the log.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     /// Serves until the connection ends, and ends all that it has started. What a peer has asked

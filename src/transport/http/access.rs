@@ -9,6 +9,8 @@ pub(crate) struct Access {
     pub(crate) token: Option<Token>,
     /// Values of `Origin` that are let in.
     pub(crate) origins: Vec<String>,
+    /// The Codex dialect is spoken, too.
+    pub(crate) codex: bool,
 }
 
 /// A secret. It is never shown.

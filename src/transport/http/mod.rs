@@ -23,7 +23,7 @@ pub(crate) const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// Answer with this and go on as a WebSocket, of a host with this epoch.
-    Upgrade { response: String, epoch: Option<u64> },
+    Upgrade { response: String, epoch: Option<u64>, dialect: Dialect },
     /// Answer with this and close. The reason is what metrics call it.
     Answer { response: String, status: u16, reason: &'static str },
     /// Answer with the metrics and close.
@@ -72,6 +72,14 @@ fn end_of_head(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|start| start + 4)
 }
 
+/// What is spoken on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    ExecRpc,
+    /// That of the Codex exec-server.
+    Codex,
+}
+
 /// Decides on a request that has come from this address.
 pub(crate) fn route(head: &[u8], access: &Access, peer: IpAddr) -> Route {
     let mut headers = [httparse::EMPTY_HEADER; 128];
@@ -87,14 +95,22 @@ pub(crate) fn route(head: &[u8], access: &Access, peer: IpAddr) -> Route {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let is_get = request.method == Some("GET");
     match path {
-        "/healthz" | "/exec" | "/metrics" if !is_get => {
+        "/" | "/readyz" if !access.codex => not_found(),
+        "/healthz" | "/exec" | "/metrics" | "/" | "/readyz" if !is_get => {
             answer(405, "Method Not Allowed", "Allow: GET\r\n", "only GET is possible here")
         }
         "/healthz" => answer(200, "OK", "", "ok"),
-        "/exec" => upgrade(&Headers(request.headers), query, access),
+        "/readyz" if Headers(request.headers).are_foreign(access) => forbidden(),
+        "/readyz" => answer(200, "OK", "", "ok"),
+        "/exec" => upgrade(&Headers(request.headers), query, access, Dialect::ExecRpc),
+        "/" => upgrade(&Headers(request.headers), query, access, Dialect::Codex),
         "/metrics" => metrics(&Headers(request.headers), query, access, peer),
-        _ => answer(404, "Not Found", "", "there is /exec, a WebSocket, /healthz, and /metrics"),
+        _ => not_found(),
     }
+}
+
+fn not_found() -> Route {
+    answer(404, "Not Found", "", "there is /exec, a WebSocket, /healthz, and /metrics")
 }
 
 /// The numbers are for whoever has the token, and for this machine's own.
@@ -112,7 +128,7 @@ fn metrics(headers: &Headers<'_>, query: &str, access: &Access, peer: IpAddr) ->
     unauthorized()
 }
 
-fn upgrade(headers: &Headers<'_>, query: &str, access: &Access) -> Route {
+fn upgrade(headers: &Headers<'_>, query: &str, access: &Access, dialect: Dialect) -> Route {
     if !headers.has_word("Upgrade", "websocket") || !headers.has_word("Connection", "upgrade") {
         let text = "this is a WebSocket: connect with ws://";
         return answer(426, "Upgrade Required", UPGRADE, text);
@@ -132,7 +148,12 @@ fn upgrade(headers: &Headers<'_>, query: &str, access: &Access) -> Route {
     let Some(key) = headers.all("Sec-WebSocket-Key").next() else {
         return answer(400, "Bad Request", "", "an upgrade needs a Sec-WebSocket-Key");
     };
-    let Ok(epoch) = epoch_of(query) else {
+    let epoch = match dialect {
+        Dialect::ExecRpc => epoch_of(query),
+        // It has none.
+        Dialect::Codex => Ok(None),
+    };
+    let Ok(epoch) = epoch else {
         let text = "an epoch is a number from 0 to 9007199254740991, and there is one";
         return answer(400, "Bad Request", "", text);
     };
@@ -143,6 +164,7 @@ fn upgrade(headers: &Headers<'_>, query: &str, access: &Access) -> Route {
              Sec-WebSocket-Accept: {accept}\r\n\r\n"
         ),
         epoch,
+        dialect,
     }
 }
 
@@ -259,6 +281,13 @@ mod tests {
         assert_eq!(status("GET /healthz?x HTTP/1.0", &open), 200);
         assert_eq!(status("POST /healthz HTTP/1.1", &open), 405);
         assert_eq!(status("GET / HTTP/1.1", &open), 404);
+        assert_eq!(status("GET /readyz HTTP/1.1", &open), 404);
+        let codex = Access { codex: true, ..Access::default() };
+        assert_eq!(status(&format!("GET /{UPGRADE_TO}"), &codex), 101);
+        assert_eq!(status("GET / HTTP/1.1", &codex), 426);
+        assert_eq!(status("GET /readyz HTTP/1.1", &codex), 200);
+        assert_eq!(status("GET /readyz HTTP/1.1\nOrigin: http://x", &codex), 403);
+        assert_eq!(status("POST /readyz HTTP/1.1", &codex), 405);
         assert_eq!(status("GET /exec HTTP/1.1", &open), 426);
         assert_eq!(status("nonsense", &open), 400);
         assert_eq!(status(&format!("GET /exec{UPGRADE_TO}"), &open), 101);

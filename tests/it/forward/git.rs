@@ -84,7 +84,7 @@ fn git_clones_pushes_and_fetches_through_a_proxy_of_stdin_and_stdout() {
     let (server, dir, port) = (Server::start(), TempDir::new(), free_port());
     repository(&server, &dir);
     // (Not `git daemon`, which may start it as a child that outlives it.)
-    let programs = run(self::git(&server, dir.path(), &["--exec-path"]));
+    let programs = run(git(&server, dir.path(), &["--exec-path"]));
     let mut daemon = Command::new(Path::new(programs.trim()).join("git-daemon"));
     daemon.args(["--reuseaddr", "--export-all", "--enable=receive-pack"]);
     daemon.args(["--listen=127.0.0.1", &format!("--port={port}"), "--base-path=."]);

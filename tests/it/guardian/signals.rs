@@ -188,7 +188,7 @@ fn what_was_ignored_at_the_start_stays_ignored() {
 /// A shell that suspends its job waits for the process that it has started.
 #[test]
 fn a_suspended_server_goes_on_where_it_was() {
-    let server = Setup::new().as_a_job().listen();
+    let server = Setup::new().own_job().listen();
     let mut peer = server.connect();
     for signal in [libc::SIGTSTP, libc::SIGSTOP] {
         let both = [server.guardian(), peer.server_pid()];

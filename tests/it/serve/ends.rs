@@ -101,7 +101,11 @@ fn a_lost_connection_is_told_and_made_again() {
     agent.hello();
     let victim = Victim::new();
     let command = format!("echo so far; {}", victim.command());
-    let id = agent.ask("tools/call", &json!({"name": "bash", "arguments": {"command": command}}));
+    let call = json!({
+        "name": "bash", "arguments": {"command": command}, "_meta": {"progressToken": 1},
+    });
+    let id = agent.ask("tools/call", &call);
+    assert_eq!(agent.message()["params"]["message"], "so far\n");
     victim.await_alive();
     let port = place.server.as_ref().unwrap().address.port();
     drop(place);

@@ -42,6 +42,14 @@ impl Log {
         String::from_utf8_lossy(&self.0.state.lock().unwrap().bytes).into_owned()
     }
 
+    /// Waits for a text.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, text: &str) {
+        let has_it = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(text);
+        let bytes = self.wait(super::DEADLINE, |state| state.ended || has_it(&state.bytes));
+        assert!(has_it(&bytes), "no {text:?} came: {}", self.text());
+    }
+
     /// Waits for the first line, or for the end of a server that wrote none.
     pub(crate) fn first_line(&self, limit: Duration) -> Option<String> {
         let done = |state: &State| state.ended || state.bytes.contains(&b'\n');

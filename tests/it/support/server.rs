@@ -101,7 +101,7 @@ impl Setup {
 
     /// It is started as a shell with job control does it: in a process group of its own. (Where its
     /// group has nobody outside it in its session, the kernel ignores a SIGTSTP.)
-    pub(crate) fn as_a_job(mut self) -> Self {
+    pub(crate) fn own_job(mut self) -> Self {
         self.is_job = true;
         self
     }

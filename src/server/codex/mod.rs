@@ -1,0 +1,437 @@
+//! The dialect of the Codex exec-server: the same processes, files and endings as ExecRpc's, asked for
+//! and told in other words.
+//!
+//! The thing to know: what is started belongs to a session, which outlives its connection for a while
+//! (`sessions`), and not to the connection.
+
+mod environment;
+mod files;
+mod kept;
+mod params;
+mod process;
+mod sessions;
+mod uri;
+mod walk;
+mod wire;
+
+pub(crate) use sessions::Sessions;
+
+use std::cell::{Cell, OnceCell};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Config;
+use super::account::Told;
+use super::epochs::Fence;
+use super::files::Files;
+use super::live::Live;
+use super::responder::{InFlight, Responder};
+use super::session::{Ask, reply_with, with};
+use crate::environment::{Exact, Machine};
+use crate::error::{Error, ErrorKind, Result};
+use crate::log;
+use crate::metrics::{self, Kind};
+use crate::process::Terms;
+use crate::protocol::rpc::{Invalid, Message};
+use crate::protocol::{Empty, ProcessId};
+use crate::sync::lock;
+use crate::sys::errno;
+use crate::sys::pty::Size;
+use crate::sys::signal;
+use crate::threads;
+use crate::transport::{End, Event, Outbox, Source, message};
+use environment::Info;
+use files::{Calls, Handles};
+use params::{Confined, unconfined};
+use process::{Events, Name, Record};
+use sessions::Attachment;
+
+/// What is told of who calls too early.
+const PROCESS: &str = "exec";
+const FILES: &str = "filesystem";
+/// How long a peer that has said its last word may take nothing of what it is answered.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A terminal's size, which cannot be changed.
+const TERMINAL: Size = Size { cols: 80, rows: 24 };
+/// The longest that a read waits for something.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+/// The most reads of a connection that wait at a time; each has a thread. One more does not wait.
+const MOST_WAITING: usize = 256;
+
+/// One connection's requests.
+pub(super) struct Session {
+    config: Arc<Config>,
+    sessions: Arc<Sessions>,
+    environment: Arc<Machine>,
+    outbox: Outbox,
+    fence: Arc<Fence>,
+    in_flight: InFlight,
+    files: Files,
+    handles: Handles,
+    /// From `initialize` on.
+    attachment: OnceCell<Attachment>,
+    /// It has said that it knows the answer to that.
+    initialized: Cell<bool>,
+    /// Reads that wait hold it.
+    waiting: Arc<()>,
+    live: Live,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Initialized {
+    session_id: String,
+    environment_info: Info,
+}
+
+#[derive(Serialize)]
+struct Status {
+    status: &'static str,
+}
+
+#[derive(Serialize)]
+struct Running {
+    running: bool,
+}
+
+impl Session {
+    /// `None` where this dialect is not spoken.
+    pub(super) fn new(
+        config: &Arc<Config>,
+        environment: &Arc<Machine>,
+        outbox: Outbox,
+        fence: Arc<Fence>,
+    ) -> Option<Self> {
+        Some(Self {
+            sessions: Arc::clone(config.codex.as_ref()?),
+            config: Arc::clone(config),
+            environment: Arc::clone(environment),
+            in_flight: InFlight::new(&fence, wire::write_error),
+            files: Files::new(environment, config.max_message_bytes, &fence),
+            handles: Handles::default(),
+            outbox,
+            fence,
+            attachment: OnceCell::new(),
+            initialized: Cell::new(false),
+            waiting: Arc::new(()),
+            live: Live::new(),
+        })
+    }
+
+    /// Serves until the connection ends. What a peer has asked of files before it closed the connection
+    /// is done, unless `hurry` says that there is no time. What it has started goes on until the answer
+    /// is dropped, and for as long as [`Lingering::wait`] takes.
+    pub(super) fn run(self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> (End, Lingering) {
+        let mut end = self.serve(source);
+        let awaits_answers = self.outbox.has_answers() || !self.files.are_idle();
+        if self.attachment.get().is_some_and(|attachment| !attachment.is_current()) {
+            end = End::Lost("its session was resumed by another connection".to_owned());
+        }
+        if end == End::Closed && awaits_answers {
+            self.files.finish(&self.outbox, hurry);
+            self.outbox.drain(PATIENCE, hurry);
+        }
+        self.files.stop();
+        (end, Lingering { attachment: self.attachment.into_inner(), _live: self.live })
+    }
+
+    fn serve(&self, source: &mut dyn Source) -> End {
+        loop {
+            match source.next() {
+                Event::Message(text) => self.receive(text),
+                Event::TooLong => self.reject(
+                    None,
+                    &Error::new(
+                        ErrorKind::InvalidRequest,
+                        format!(
+                            "the message is longer than {} bytes (--max-message-bytes)",
+                            self.config.max_message_bytes
+                        ),
+                    ),
+                ),
+                Event::NotText(why) => {
+                    let message = format!("not UTF-8: {why}");
+                    self.reject(None, &Error::new(ErrorKind::Parse, message));
+                }
+                Event::End(end) => return end,
+            }
+            // A peer that sends and does not read is heard again when it has read.
+            if !self.outbox.throttle(self.config.peer_timeout) {
+                return End::Lost("the peer does not read".to_owned());
+            }
+        }
+    }
+
+    fn reject(&self, id: Option<&RawValue>, error: &Error) {
+        let mut buffer = message(Vec::with_capacity(256));
+        wire::write_error(&mut buffer, id, error);
+        self.outbox.control(buffer);
+    }
+
+    fn receive(&self, text: &str) {
+        match wire::parse(text) {
+            Ok(Message::Request { id, method, params }) => {
+                match self.in_flight.begin(id, true, &self.outbox) {
+                    Ok(responder) => {
+                        self.request(&method, Ask { params, lifted: None, responder });
+                    }
+                    Err(error) => self.reject(Some(id), &error),
+                }
+            }
+            Ok(Message::Notification { method, .. }) => {
+                if method == "initialized" && self.attachment.get().is_some() {
+                    self.initialized.set(true);
+                }
+            }
+            Ok(Message::Response { .. }) => {}
+            Err(Invalid { id, error }) => self.reject(id, &error),
+        }
+    }
+
+    /// All that there is to ask for.
+    fn request(&self, method: &str, ask: Ask<'_>) {
+        match method {
+            "initialize" => with(ask, |p, r| self.initialize(p, r)),
+            "environment/info" => self.call("environment info", ask, |Empty {}, r, _| {
+                r.send(&Ok(Info::of(&self.environment)));
+            }),
+            "environment/status" => self.call("environment status", ask, |Empty {}, r, _| {
+                r.send(&Ok(Status { status: "ready" }));
+            }),
+            "process/start" => self.call(PROCESS, ask, |p, r, to| self.start(p, r, to)),
+            "process/read" => self.call(PROCESS, ask, |p, r, to| self.read(&p, r, to)),
+            "process/write" => self.call(PROCESS, ask, |p, r, to| write(p, r, to)),
+            "process/signal" => self.call(PROCESS, ask, |p, r, to| interrupt(&p, r, to)),
+            "process/terminate" => self.call(PROCESS, ask, |p, r, to| terminate(&p, r, to)),
+            "fs/readFile" => self.file(ask, |p, r, files| files.read_file(p, r)),
+            "fs/writeFile" => self.file(ask, |p, r, files| files.write_file(p, r)),
+            "fs/createDirectory" => self.file(ask, |p, r, files| files.create_directory(p, r)),
+            "fs/getMetadata" => self.file(ask, |p, r, files| files.metadata(p, r)),
+            "fs/canonicalize" => self.file(ask, |p, r, files| files.canonicalize(p, r)),
+            "fs/readDirectory" => self.file(ask, |p, r, files| files.read_directory(p, r)),
+            "fs/walk" => self.file(ask, |p, r, files| files.walk(p, r)),
+            "fs/remove" => self.file(ask, |p, r, files| files.remove(p, r)),
+            "fs/copy" => self.file(ask, |p, r, files| files.copy(p, r)),
+            "fs/open" => self.file(ask, |p, r, files| files.open(p, r)),
+            "fs/readBlock" => self.call(FILES, ask, |p, r, _| self.files().read_block(&p, r)),
+            "fs/writeBlock" => self.call(FILES, ask, |p, r, _| self.files().write_block(p, r)),
+            "fs/close" => self.call(FILES, ask, |p, r, _| self.files().close(&p, r)),
+            _ => ask.responder.send::<()>(&Err(Error::new(
+                ErrorKind::MethodNotFound,
+                format!("there is no method `{method}` here"),
+            ))),
+        }
+    }
+
+    fn files(&self) -> Calls<'_> {
+        let most = self.config.max_message_bytes / 4 * 3;
+        Calls { files: &self.files, handles: &self.handles, most }
+    }
+
+    /// Reads the params, and goes on where the connection has come so far.
+    fn call<'a, P: Deserialize<'a>>(
+        &self,
+        family: &str,
+        ask: Ask<'a>,
+        go_on: impl FnOnce(P, Responder, &Attachment),
+    ) {
+        with(ask, |params, responder: Responder| match self.ready(family) {
+            Ok(attachment) => go_on(params, responder, attachment),
+            Err(error) => responder.send::<()>(&Err(error)),
+        });
+    }
+
+    /// The same about a file, where no sandbox is asked for.
+    fn file<'a, P: Deserialize<'a> + Confined>(
+        &self,
+        ask: Ask<'a>,
+        go_on: impl FnOnce(P, Responder, Calls<'_>),
+    ) {
+        self.call(FILES, ask, |params: P, responder, _| match unconfined(params.sandbox()) {
+            Ok(()) => go_on(params, responder, self.files()),
+            Err(error) => responder.send::<()>(&Err(error)),
+        });
+    }
+
+    /// # Errors
+    /// The connection has not come so far, or another has its session.
+    fn ready(&self, family: &str) -> Result<&Attachment> {
+        let refused = |message: String| Err(Error::new(ErrorKind::InvalidRequest, message));
+        let Some(attachment) = self.attachment.get() else {
+            return refused(format!("client must call initialize before using {family} methods"));
+        };
+        if !self.initialized.get() {
+            return refused(format!("client must send initialized before using {family} methods"));
+        }
+        if !attachment.is_current() {
+            let id = &attachment.session.id;
+            return refused(format!("session {id} was resumed by another connection"));
+        }
+        Ok(attachment)
+    }
+
+    fn initialize(&self, params: params::Initialize, responder: Responder) {
+        let attached = match (self.attachment.get(), params.resume_session_id) {
+            (Some(_), _) => {
+                let message = "initialize may only be sent once per connection";
+                Err(Error::new(ErrorKind::InvalidRequest, message))
+            }
+            (None, Some(id)) => self.sessions.resume(&id, &self.fence, &self.outbox),
+            (None, None) => Ok(self.sessions.begin(self.config.max_processes, &self.fence)),
+        };
+        match attached {
+            Ok(attachment) => {
+                let session_id = attachment.session.id.clone();
+                let environment_info = Info::of(&self.environment);
+                let _ = self.attachment.set(attachment);
+                responder.send(&Ok(Initialized { session_id, environment_info }));
+            }
+            Err(error) => responder.send::<()>(&Err(error)),
+        }
+    }
+
+    fn start(&self, params: params::Start, responder: Responder, to: &Attachment) {
+        let session = &to.session;
+        let prepared = params.check().and_then(|()| {
+            let name = Name::new(params.process_id);
+            let takes_input = params.tty || params.pipe_stdin;
+            let record = Record::new(name, params.tty, takes_input, &session.total, &self.outbox);
+            let command = self.environment.exact(Exact {
+                argv: params.argv,
+                arg0: params.arg0,
+                directory: params.cwd.0,
+                environment: environment::variables(
+                    &self.environment,
+                    params.env_policy,
+                    params.env,
+                ),
+                pty: params.tty.then_some(TERMINAL),
+                takes_input,
+            })?;
+            session.enter(&record)?;
+            match session.family.reserve(&record.id) {
+                Ok(place) => Ok((record, command, place)),
+                Err(error) => {
+                    session.forget(&record.name.plain);
+                    Err(error)
+                }
+            }
+        });
+        let (record, command, place) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                metrics::not_started(Kind::Spawn);
+                return responder.send::<()>(&Err(error));
+            }
+        };
+        let number = place.number();
+        let shown = ProcessId::try_from(record.name.plain.clone());
+        let told = Told {
+            connection: self.fence.number(),
+            id: shown.unwrap_or_else(|_| record.id.clone()),
+            kind: Kind::Spawn,
+            line: log::shows_commands().then(|| command.line()),
+        };
+        let (forgetful, name) = (Arc::clone(session), record.name.plain.clone());
+        let forget = move || forgetful.forget(&name);
+        let events = Events::new(&record, place, responder, told, forget);
+        let branch = session.family.start(number, &record.id, command, Terms::default(), events);
+        record.of_branch(branch);
+    }
+
+    fn read(&self, params: &params::Read, responder: Responder, to: &Attachment) {
+        let Some(record) = to.session.find(&params.process_id) else {
+            let message = format!("unknown process id {}", params.process_id);
+            let error = Error::new(ErrorKind::UnknownProcess, message);
+            return responder.send::<()>(&Err(error));
+        };
+        let (after, most) = (params.after_seq.unwrap_or(0), params.max_bytes);
+        let wait = Duration::from_millis(params.wait_ms.unwrap_or(0)).min(LONGEST_WAIT);
+        if wait.is_zero() || Arc::weak_count(&self.waiting) >= MOST_WAITING {
+            return responder.send(&Ok(record.read(after, most)));
+        }
+        let waiting = Arc::downgrade(&self.waiting);
+        // Where there is no thread for it, the request is answered as lost.
+        let _ = threads::run(move || {
+            let is_wanted = || waiting.strong_count() > 0;
+            responder.send(&Ok(record.await_news(after, most, wait, is_wanted)));
+        });
+    }
+}
+
+/// Writes to a process, without waiting for it to read.
+fn write(params: params::Write, responder: Responder, to: &Attachment) {
+    let status = |status| Ok(Status { status });
+    if params.write_id.is_empty() {
+        return responder.send::<()>(&Err(Error::params("writeId must not be empty")));
+    }
+    let Some(record) = to.session.find(&params.process_id) else {
+        return responder.send(&status("unknownProcess"));
+    };
+    if !record.takes_input || record.over_since().is_some() {
+        return responder.send(&status("stdinClosed"));
+    }
+    if !record.is_new_write(&params.write_id) {
+        return responder.send(&status("accepted"));
+    }
+    // Whoever of the two comes first answers: a refusal, or that it was taken.
+    let responder = Arc::new(Mutex::new(Some(responder)));
+    let refusing = Arc::clone(&responder);
+    let reply = move |written: Result<()>| {
+        let Err(error) = written else { return };
+        let Some(responder) = lock(&refusing).take() else { return };
+        match error.kind() {
+            ErrorKind::Os(errno::EPIPE) | ErrorKind::UnknownProcess => {
+                responder.send(&status("stdinClosed"));
+            }
+            _ => responder.send::<()>(&Err(error)),
+        }
+    };
+    to.session.family.write(&record.id, params.chunk.0, false, Box::new(reply));
+    if let Some(responder) = lock(&responder).take() {
+        responder.send(&status("accepted"));
+    }
+}
+
+fn interrupt(params: &params::Signal, responder: Responder, to: &Attachment) {
+    match to.session.find(&params.process_id) {
+        Some(record) => {
+            let reply = reply_with(responder, |_| Empty {});
+            to.session.family.kill(&record.id, signal::INT, None, reply);
+        }
+        None => responder.send(&Ok(Empty {})),
+    }
+}
+
+fn terminate(params: &params::Terminate, responder: Responder, to: &Attachment) {
+    let Some(record) = to.session.find(&params.process_id) else {
+        return responder.send(&Ok(Running { running: false }));
+    };
+    if record.over_since().is_none() {
+        let reply = reply_with(responder, |running| Running { running });
+        return to.session.family.kill(&record.id, signal::KILL, None, reply);
+    }
+    if let Some((branch, group)) = record.say_goodbye() {
+        // (Without a thread it ends with its session.)
+        let _ = threads::run(move || branch.end(&group));
+    }
+    responder.send(&Ok(Running { running: false }));
+}
+
+/// What is left of a connection that has ended: its session, for a while.
+pub(super) struct Lingering {
+    attachment: Option<Attachment>,
+    _live: Live,
+}
+
+impl Lingering {
+    /// Waits until its client has come back on another connection, or its time is up; then it ends.
+    pub(super) fn wait(self) {
+        if let Some(attachment) = self.attachment {
+            attachment.linger();
+        }
+    }
+}
