@@ -41,7 +41,7 @@ impl Here {
     pub(super) fn there(&self, test: &str, args: &[&str]) -> Option<There> {
         let packages = crate::pi::packages(test, "real-codex")?;
         let there = There::start_with(test, self.cwd.to_str().unwrap(), &packages, args)?;
-        std::fs::write(there.path(self.path("marker.txt")), "the environment's\n").unwrap();
+        std::fs::write(there.path(&self.path("marker.txt")), "the environment's\n").unwrap();
         Some(there)
     }
 

@@ -248,12 +248,6 @@ impl Peer {
         self.seen(process)
     }
 
-    #[track_caller]
-    pub(super) fn exited(&mut self, process: &str) -> Seen {
-        self.wait(&format!("{process} has exited"), |peer| peer.seen(process).exited.is_some());
-        self.seen(process)
-    }
-
     /// Waits until a process's output, of whatever stream, has this in it.
     #[track_caller]
     pub(super) fn until(&mut self, process: &str, text: &str) {

@@ -15,7 +15,7 @@ impl Left {
         let line = format!("trap '' TERM HUP INT; setsid {session} & exec {own}");
         peer.start("running", &["/bin/sh", "-c", &line]);
         peer.sh("ended", &format!("{job} & echo x"));
-        victims.iter().for_each(|victim| drop(victim.await_alive()));
+        victims.iter().for_each(|victim| _ = victim.await_alive());
         Self(victims)
     }
 

@@ -50,6 +50,25 @@ fn a_job_that_goes_on_writing_is_not_held_up() {
     assert_eq!(peer.sh("q", "echo and what comes after").out(), "and what comes after\n");
 }
 
+/// Codex says `terminate` of every command that is over, and does not mean the job.
+#[test]
+fn the_first_terminate_after_the_end_leaves_a_job_alone_and_the_second_ends_it() {
+    let server = Server::start();
+    let mut peer = Peer::connect(&server);
+    let (group, session) = (Victim::new(), Victim::new());
+    let line = format!("{} & setsid {} & echo x", group.command(), session.command());
+    peer.sh("p", &line);
+    group.await_alive();
+    session.await_alive();
+    assert!(!peer.terminate("p"));
+    assert_eq!(peer.sh("q", "sleep 0.3; echo later").out(), "later\n");
+    group.assert_alive();
+    session.assert_alive();
+    assert!(!peer.terminate("p"));
+    group.await_gone();
+    session.await_gone();
+}
+
 #[test]
 fn a_job_ends_with_its_session() {
     let server = crate::support::Setup::new().args(["--codex-resume", "0"]).listen();

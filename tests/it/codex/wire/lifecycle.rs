@@ -57,7 +57,7 @@ fn nothing_is_done_before_initialize_and_initialized() {
     let path = format!("file://{}/made", dir.path().display());
     let make = json!({"path": path, "dataBase64": ""});
     let start = Peer::params("p", &["touch", dir.join("made").to_str().unwrap()]);
-    let mut refuse = |peer: &mut Peer| {
+    let refuse = |peer: &mut Peer| {
         for (method, params) in [("fs/writeFile", &make), ("process/start", &start)] {
             assert_eq!(peer.error(method, params).0, -32600, "{method}");
         }

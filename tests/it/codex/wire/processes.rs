@@ -120,7 +120,7 @@ fn terminate_ends_all_of_a_process_at_once() {
     let [own, group, session] = victims.each_ref().map(Victim::command);
     let line = format!("trap '' TERM INT HUP; {group} & setsid {session} & exec {own}");
     peer.start("p", &["/bin/sh", "-c", &line]);
-    victims.iter().for_each(|victim| drop(victim.await_alive()));
+    victims.iter().for_each(|victim| _ = victim.await_alive());
     assert!(peer.terminate("p"));
     let seen = peer.closed("p");
     assert_eq!(seen.code(), 137);
