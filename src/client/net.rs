@@ -267,6 +267,7 @@ mod tests {
                 max_processes: 4,
                 max_connections: 4,
                 epochs: Arc::default(),
+                codex: None,
             };
             let local = Machine::new(MachineOptions::default()).unwrap();
             let server = Server::bind("127.0.0.1", 0, config, local).unwrap();

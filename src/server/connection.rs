@@ -180,15 +180,15 @@ impl Connection {
 
 /// What a connection is used for.
 enum Talk {
-    ExecRpc(Session),
-    Codex(codex::Session),
+    ExecRpc(Box<Session>),
+    Codex(Box<codex::Session>),
 }
 
 /// What is left of it once it is closed.
 enum Rest {
     Nothing,
     /// Something of it may still have an effect.
-    Session(Session),
+    Session(Box<Session>),
     /// Its client may come back.
     Lingering(Lingering),
 }
@@ -206,16 +206,17 @@ impl Talk {
             && let Some(session) =
                 codex::Session::new(config, environment, outbox.clone(), Arc::clone(&fence))
         {
-            return Self::Codex(session);
+            return Self::Codex(Box::new(session));
         }
-        Self::ExecRpc(Session::new(config, environment, outbox.clone(), fence, member))
+        let outbox = outbox.clone();
+        Self::ExecRpc(Box::new(Session::new(config, environment, outbox, fence, member)))
     }
 
     fn run(self, source: &mut dyn Source, hurry: &dyn Fn() -> bool) -> (End, Rest) {
         match self {
             Self::ExecRpc(session) => {
                 let Ended { end, lingering } = session.run(source, hurry);
-                (end, lingering.map_or(Rest::Nothing, Rest::Session))
+                (end, lingering.map_or(Rest::Nothing, |session| Rest::Session(Box::new(session))))
             }
             Self::Codex(session) => {
                 let (end, lingering) = session.run(source, hurry);

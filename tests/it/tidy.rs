@@ -33,9 +33,9 @@ fn files(below: &str, extensions: &[&str]) -> Vec<PathBuf> {
 }
 
 /// String literals of the form `process/exec`, `ping`, … in the sources.
-fn method_names() -> Vec<String> {
-    let mut names = vec!["initialize".to_owned(), "ping".to_owned()];
-    for path in files("src", &["rs"]) {
+fn method_names(is_of: impl Fn(&Path) -> bool) -> Vec<String> {
+    let mut names = vec!["initialize".to_owned()];
+    for path in files("src", &["rs"]).into_iter().filter(|path| is_of(path)) {
         for literal in fs::read_to_string(path).unwrap().split('"').skip(1).step_by(2) {
             let rest = ["process/", "fs/", "net/"].iter().find_map(|p| literal.strip_prefix(p));
             let is_name = |rest: &str| {
@@ -53,11 +53,16 @@ fn method_names() -> Vec<String> {
 
 #[test]
 fn the_protocol_page_mentions_every_method_that_is_served() {
-    let page = read("docs/protocol.md");
-    let names = method_names();
-    assert!(names.contains(&"process/exec".to_owned()), "the method table was found: {names:?}");
-    for name in names {
-        assert!(page.contains(&name), "docs/protocol.md does not mention {name}");
+    let is_codex = |path: &Path| path.starts_with(root().join("src/server/codex"));
+    for (page, names, one) in [
+        ("docs/protocol.md", method_names(|path| !is_codex(path)), "process/exec"),
+        ("docs/codex.md", method_names(is_codex), "process/start"),
+    ] {
+        assert!(names.contains(&one.to_owned()), "the table was found: {names:?}");
+        let text = read(page);
+        for name in names {
+            assert!(text.contains(&name), "{page} does not mention {name}");
+        }
     }
 }
 

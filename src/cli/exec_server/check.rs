@@ -55,6 +55,9 @@ struct Report {
     /// The one in it; `None` where there is no file yet.
     epoch: Option<u64>,
     epoch_required: bool,
+    /// Whether Codex's dialect is spoken, and how long its sessions wait for their clients.
+    codex: bool,
+    codex_resume_seconds: u32,
     /// Whether names can be looked up: /etc/resolv.conf, /etc/hosts.
     resolver: bool,
     hosts: bool,
@@ -139,6 +142,8 @@ impl ExecServer {
             epoch_file: self.epoch_file.as_deref().map(shown),
             epoch,
             epoch_required: self.require_epoch,
+            codex: self.speaks_codex(),
+            codex_resume_seconds: if self.stdio { 0 } else { self.codex_resume },
             resolver: Path::new("/etc/resolv.conf").exists(),
             hosts: Path::new("/etc/hosts").exists(),
         })
@@ -199,6 +204,10 @@ impl Report {
             (Some(file), None) => format!("{file}, which will be made"),
             (None, _) => "no file".to_owned(),
         };
+        let codex = match self.codex {
+            true => format!("yes, resumed within {} s", self.codex_resume_seconds),
+            false => "no".to_owned(),
+        };
         vec![
             ("version", self.version.to_owned()),
             ("listens on", listens),
@@ -211,6 +220,7 @@ impl Report {
             ("connections", format!("up to {}", self.max_connections)),
             ("processes", format!("up to {} a connection", self.max_processes)),
             ("epochs", epochs + if self.epoch_required { ", required" } else { "" }),
+            ("codex", codex),
         ]
     }
 

@@ -341,7 +341,8 @@ fn check_block(offset: u64, len: usize) -> Result<()> {
     if len == 0 || len > BLOCK {
         return refused(format!("a block has 1 to {BLOCK} bytes, and not {len}"));
     }
-    if i64::try_from(offset).ok().and_then(|at| at.checked_add(BLOCK as i64)).is_none() {
+    let end = offset.checked_add(BLOCK as u64).and_then(|end| i64::try_from(end).ok());
+    if end.is_none() {
         return refused(format!("offset: there is no place {offset} in a file"));
     }
     Ok(())

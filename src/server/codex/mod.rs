@@ -203,7 +203,7 @@ impl Session {
             }),
             "process/start" => self.call(PROCESS, ask, |p, r, to| self.start(p, r, to)),
             "process/read" => self.call(PROCESS, ask, |p, r, to| self.read(&p, r, to)),
-            "process/write" => self.call(PROCESS, ask, |p, r, to| write(p, r, to)),
+            "process/write" => self.call(PROCESS, ask, write),
             "process/signal" => self.call(PROCESS, ask, |p, r, to| interrupt(&p, r, to)),
             "process/terminate" => self.call(PROCESS, ask, |p, r, to| terminate(&p, r, to)),
             "fs/readFile" => self.file(ask, |p, r, files| files.read_file(p, r)),
@@ -382,7 +382,8 @@ fn write(params: params::Write, responder: Responder, to: &Attachment) {
     let refusing = Arc::clone(&responder);
     let reply = move |written: Result<()>| {
         let Err(error) = written else { return };
-        let Some(responder) = lock(&refusing).take() else { return };
+        let responder = lock(&refusing).take();
+        let Some(responder) = responder else { return };
         match error.kind() {
             ErrorKind::Os(errno::EPIPE) | ErrorKind::UnknownProcess => {
                 responder.send(&status("stdinClosed"));
@@ -391,7 +392,8 @@ fn write(params: params::Write, responder: Responder, to: &Attachment) {
         }
     };
     to.session.family.write(&record.id, params.chunk.0, false, Box::new(reply));
-    if let Some(responder) = lock(&responder).take() {
+    let responder = lock(&responder).take();
+    if let Some(responder) = responder {
         responder.send(&status("accepted"));
     }
 }

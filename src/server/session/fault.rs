@@ -42,6 +42,7 @@ fn a_fault_while_a_change_is_on_its_way_does_not_keep_newer_hosts_out_for_ever()
         max_processes: 4,
         max_connections: 4,
         epochs: Arc::default(),
+        codex: None,
     });
     let epochs = Arc::clone(&config.epochs);
     let arrive = |epoch| {
