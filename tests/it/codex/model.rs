@@ -75,11 +75,6 @@ impl Model {
     pub(super) fn prompt(&self) -> String {
         self.shared.asked.lock().unwrap()[0].to_string()
     }
-
-    /// How often it was asked so far.
-    pub(super) fn count(&self) -> usize {
-        self.shared.asked.lock().unwrap().len()
-    }
 }
 
 impl Drop for Model {

@@ -29,18 +29,18 @@ fn a_client_that_sends_and_does_not_read_is_no_danger_to_others() {
 }
 
 #[test]
-fn deep_and_wide_messages_are_refused_and_the_connection_goes_on() {
+fn deep_and_wide_messages_are_answered_and_the_connection_goes_on() {
     let server = Server::start();
     let mut peer = Peer::connect(&server);
-    let ask =
-        |params: &str| format!(r#"{{"id":7,"method":"environment/status","params":{params}}}"#);
-    let deep = ask(&format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)));
-    let wide = ask(&format!("{{\"x\":[{}0]}}", "0,".repeat(400_000)));
-    for (text, id) in [(deep, -1), (wide, -1)] {
-        peer.send(&text);
-        let answer = peer.next_answer().expect("the connection goes on");
-        assert!(answer["error"]["code"].is_i64(), "{answer}");
-        assert!(answer["id"] == id || answer["id"] == 7, "{answer}");
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let wide = format!("[{}0]", "0,".repeat(400_000));
+    for value in [&deep, &wide] {
+        for params in [format!("{{\"x\":{value}}}"), format!("{{\"path\":{value}}}")] {
+            peer.send(&format!(r#"{{"id":7,"method":"fs/readFile","params":{params}}}"#));
+            let answer = peer.next_answer().expect("the connection goes on");
+            assert!(answer["error"]["code"].is_i64(), "{answer}");
+            assert!(answer["id"] == -1 || answer["id"] == 7, "{answer}");
+        }
     }
     peer.ok("environment/status", &json!({}));
 }
