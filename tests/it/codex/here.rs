@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::model::{Model, SAID, Step};
 use crate::pi::there::There;
+use crate::support::proxy::Proxy;
 use crate::support::server::wait;
 use crate::support::{TOKEN, TempDir};
 
@@ -38,11 +39,13 @@ impl Here {
     }
 
     /// An environment with another network and another root, and a directory in it by the same name.
-    pub(super) fn there(&self, test: &str, args: &[&str]) -> Option<There> {
+    pub(super) fn there(&self, test: &str, args: &[&str]) -> Option<Environment> {
         let packages = crate::pi::packages(test, "real-codex")?;
         let there = There::start_with(test, self.cwd.to_str().unwrap(), &packages, args)?;
         std::fs::write(there.path(&self.path("marker.txt")), "the environment's\n").unwrap();
-        Some(there)
+        let proxy = Proxy::to(there.address());
+        self.reached_at(&format!("ws://{}", proxy.address), TOKEN);
+        Some(Environment { proxy, there })
     }
 
     /// The name of a file that Codex works on, here and there.
@@ -94,10 +97,9 @@ impl Here {
         Session::start(self.command(model, &["--dangerously-bypass-approvals-and-sandbox"]))
     }
 
-    /// One session in that environment: what the tools have answered. Nothing here has changed.
+    /// One session: what the tools have answered. Nothing here has changed.
     #[track_caller]
-    pub(super) fn answers(&self, there: &There, steps: &[Step]) -> Vec<String> {
-        self.reached_at(&format!("ws://{}", there.address()), TOKEN);
+    pub(super) fn answers(&self, steps: &[Step]) -> Vec<String> {
         let model = Model::that(steps);
         let before = self.files();
         self.session(&model).finish();
@@ -124,6 +126,20 @@ impl Here {
         }
         found.sort();
         found
+    }
+}
+
+/// Where the commands run. (Codex tells a token to nobody but who is on loopback, unless it is by TLS:
+/// what leads from there to the other network is the tests' own.)
+pub(super) struct Environment {
+    pub(super) proxy: Proxy,
+    pub(super) there: There,
+}
+
+impl Environment {
+    /// What a path within is called here.
+    pub(super) fn path(&self, within: &str) -> PathBuf {
+        self.there.path(within)
     }
 }
 

@@ -32,7 +32,7 @@ fn commands_end_as_codex_expects() {
         exec("tr a-z A-Z <<< 'it is bash'"),
         Step::Call("exec_command", json!({"cmd": "pwd", "workdir": "/no/such/directory"})),
     ];
-    let came = here.answers(&there, &steps);
+    let came = here.answers(&steps);
     assert_ended(&came[0], 3, &format!("the environment's\n{}\n", here.cwd.display()));
     assert_ended(&came[1], 0, "to stderr\n");
     assert_ended(&came[2], 0, "/there\n");
@@ -51,7 +51,7 @@ fn the_variables_are_the_environments_own_and_those_of_codex() {
     const NAME: &str = "the_variables_are_the_environments_own_and_those_of_codex";
     let Some(here) = Here::new(NAME) else { return };
     let Some(there) = here.there(NAME, &[]) else { return };
-    let came = here.answers(&there, &[exec("env")]);
+    let came = here.answers(&[exec("env")]);
     let value = |name: &str| {
         let start = format!("{name}=");
         came[0].lines().find_map(|line| line.strip_prefix(&start))
@@ -78,7 +78,7 @@ fn a_terminal_is_written_to_and_interrupted() {
         Step::Call("write_stdin", write("hello\n")),
         Step::Call("write_stdin", write("\u{3}")),
     ];
-    let came = here.answers(&there, &steps);
+    let came = here.answers(&steps);
     for (answer, output) in came.iter().zip(["24 80\r\n", "hello\r\ngot hello\r\n"]) {
         assert!(answer.contains("Process running with session ID "), "{answer:?}");
         assert!(answer.ends_with(&format!("Output:\n{output}")), "{answer:?}");
@@ -102,7 +102,6 @@ fn a_command_that_leaves_a_job_behind_returns_at_once() {
         job(&format!("{} & echo it has begun", victim.command())),
         exec("echo and what comes after"),
     ];
-    here.reached_at(&format!("ws://{}", there.address()), TOKEN);
     let model = Model::that(&steps);
     let took = here.session(&model).finish();
     let came = model.answers();
@@ -124,7 +123,6 @@ fn a_job_in_the_background_goes_on_until_its_session_is_over() {
         Step::Call("exec_command", json!({"cmd": last.command(), "yield_time_ms": 250})),
         exec("sleep 1"),
     ];
-    here.reached_at(&format!("ws://{}", there.address()), TOKEN);
     let model = Model::that(&steps);
     let session = here.session(&model);
     eventually(DEADLINE, "the last command runs", || last.count() > 0);
@@ -144,7 +142,6 @@ fn a_codex_that_is_killed_leaves_nothing_there() {
     let (foreground, background) = (Victim::new(), Victim::new());
     let (own, other) = (foreground.command(), background.command());
     let line = format!("setsid {other} & trap '' TERM HUP; {own} & wait");
-    here.reached_at(&format!("ws://{}", there.address()), TOKEN);
     let model = Model::that(&[exec(&line)]);
     let session = here.session(&model);
     for victim in [&foreground, &background] {

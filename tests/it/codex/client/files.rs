@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::codex::here::Here;
 use crate::codex::model::{Model, Step, exec};
-use crate::support::{TOKEN, base64, unbase64};
+use crate::support::{base64, unbase64};
 
 /// One pixel.
 const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAA\
@@ -46,7 +46,7 @@ fn patches_make_change_move_and_delete_files() {
         Step::Patch(patch(&["*** Update File: none.txt", "@@", "-a", "+b"])),
         exec("cat old.txt"),
     ];
-    let came = here.answers(&there, &steps);
+    let came = here.answers(&steps);
     for (answer, files) in came.iter().zip([
         "A deep/down/new.txt\nM old.txt\nD gone.txt\n",
         "M old.txt\n",
@@ -73,7 +73,7 @@ fn a_picture_of_the_environment_is_seen() {
     fs::write(there.path(&here.path("picture.png")), unbase64(PICTURE)).unwrap();
     let view = |path: &str| Step::Call("view_image", json!({"path": path}));
     let steps = [view("picture.png"), view(&here.path("picture.png")), view("none.png")];
-    let came = here.answers(&there, &steps);
+    let came = here.answers(&steps);
     for answer in &came[..2] {
         let items: Value = serde_json::from_str(answer).unwrap();
         let url = items[0]["image_url"].as_str().unwrap();
@@ -89,7 +89,6 @@ fn the_instructions_are_those_of_the_environment() {
     let Some(there) = here.there(NAME, &[]) else { return };
     fs::write(here.path("AGENTS.md"), "instructions of the host\n").unwrap();
     fs::write(there.path(&here.path("AGENTS.md")), "instructions of the environment\n").unwrap();
-    here.reached_at(&format!("ws://{}", there.address()), TOKEN);
     let model = Model::that(&[]);
     here.session(&model).finish();
     let prompt = model.prompt();

@@ -4,8 +4,7 @@ use serde_json::json;
 
 use crate::codex::here::{DEADLINE, Here};
 use crate::codex::model::{Model, Step, exec};
-use crate::support::proxy::Proxy;
-use crate::support::{TOKEN, Victim, eventually};
+use crate::support::{Victim, eventually};
 
 /// The command goes on, and nothing of what it says is lost or told twice.
 #[test]
@@ -13,17 +12,15 @@ fn a_socket_that_is_cut_in_the_middle_of_a_command_is_made_anew() {
     const NAME: &str = "a_socket_that_is_cut_in_the_middle_of_a_command_is_made_anew";
     let Some(here) = Here::new(NAME) else { return };
     let Some(there) = here.there(NAME, &[]) else { return };
-    let proxy = Proxy::to(there.address());
-    here.reached_at(&format!("ws://{}", proxy.address), TOKEN);
     let line = "echo begun >begun; for n in $(seq 1 40); do echo line $n; sleep 0.05; done; exit 5";
     let command = json!({"cmd": line, "yield_time_ms": 30_000});
     let model = Model::that(&[Step::Call("exec_command", command), exec("cat marker.txt")]);
     let session = here.session(&model);
     let begun = there.path(&here.path("begun"));
     eventually(DEADLINE, "the command runs", || begun.exists());
-    proxy.cut();
+    there.proxy.cut();
     session.finish();
-    assert!(proxy.count() >= 2, "it was never cut");
+    assert!(there.proxy.count() >= 2, "it was never cut");
     let came = model.answers();
     let lines: String = (1..=40).map(|number| format!("line {number}\n")).collect();
     assert!(came[0].contains("Process exited with code 5"), "{:?}", came[0]);
@@ -36,7 +33,7 @@ fn with_a_wrong_token_nothing_runs_anywhere() {
     const NAME: &str = "with_a_wrong_token_nothing_runs_anywhere";
     let Some(here) = Here::new(NAME) else { return };
     let Some(there) = here.there(NAME, &[]) else { return };
-    here.reached_at(&format!("ws://{}", there.address()), "wrong");
+    here.reached_at(&format!("ws://{}", there.proxy.address), "wrong");
     let before = here.files();
     let model = Model::that(&[exec("touch it-ran")]);
     here.session(&model).finish();
@@ -44,7 +41,7 @@ fn with_a_wrong_token_nothing_runs_anywhere() {
     assert!(came[0].contains("No usable execution environment is available"), "{came:?}");
     assert_eq!(here.files(), before);
     assert!(!there.path(&here.path("it-ran")).exists());
-    let log = &there.server.as_ref().unwrap().log;
+    let log = &there.there.server.as_ref().unwrap().log;
     assert!(!log.text().contains("wrong"), "the token is in the log: {}", log.text());
 }
 
@@ -54,13 +51,12 @@ fn a_server_that_goes_away_ends_its_commands() {
     const NAME: &str = "a_server_that_goes_away_ends_its_commands";
     let Some(here) = Here::new(NAME) else { return };
     let Some(mut there) = here.there(NAME, &[]) else { return };
-    here.reached_at(&format!("ws://{}", there.address()), TOKEN);
     let victim = Victim::new();
     let long = json!({"cmd": victim.command(), "yield_time_ms": 250});
     let model = Model::that(&[Step::Call("exec_command", long)]);
     let session = here.session(&model);
     eventually(DEADLINE, "the command runs", || victim.count() > 0);
-    drop(there.server.take());
+    drop(there.there.server.take());
     victim.await_gone();
     drop(session);
 }

@@ -2,14 +2,12 @@
 
 use crate::codex::here::{Here, Session};
 use crate::codex::model::{Model, Step, exec};
-use crate::support::TOKEN;
 
 #[test]
 fn a_session_with_a_sandbox_runs_nothing_and_the_model_is_told_why() {
     const NAME: &str = "a_session_with_a_sandbox_runs_nothing_and_the_model_is_told_why";
     let Some(here) = Here::new(NAME) else { return };
     let Some(there) = here.there(NAME, &[]) else { return };
-    here.reached_at(&format!("ws://{}", there.address()), TOKEN);
     let file = "*** Begin Patch\n*** Add File: patched\n+x\n*** End Patch";
     for sandbox in ["workspace-write", "read-only"] {
         let steps = [exec("touch it-ran"), Step::Patch(file.to_owned())];
