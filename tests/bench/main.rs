@@ -11,6 +11,7 @@
 #![allow(clippy::disallowed_methods, reason = "no thread of this program takes signals")]
 
 mod arena;
+mod codex;
 mod commands;
 mod contest;
 mod figures;

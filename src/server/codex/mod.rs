@@ -4,6 +4,7 @@
 //! The thing to know: what is started belongs to a session, which outlives its connection for a while
 //! (`sessions`), and not to the connection.
 
+mod commands;
 mod environment;
 mod files;
 mod kept;
@@ -17,36 +18,26 @@ mod wire;
 pub(crate) use sessions::Sessions;
 
 use std::cell::{Cell, OnceCell};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Config;
-use super::account::Told;
 use super::epochs::Fence;
 use super::files::Files;
 use super::live::Live;
 use super::responder::{InFlight, Responder};
-use super::session::{Ask, reply_with, with};
-use crate::environment::{Exact, Machine};
+use super::session::{Ask, with};
+use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::log;
-use crate::metrics::{self, Kind};
-use crate::process::Terms;
+use crate::protocol::Empty;
 use crate::protocol::rpc::{Invalid, Message};
-use crate::protocol::{Empty, ProcessId};
-use crate::sync::lock;
-use crate::sys::errno;
-use crate::sys::pty::Size;
-use crate::sys::signal;
-use crate::threads;
 use crate::transport::{End, Event, Outbox, Source, message};
 use environment::Info;
 use files::{Calls, Handles};
 use params::{Confined, unconfined};
-use process::{Events, Name, Record};
 use sessions::Attachment;
 
 /// What is told of who calls too early.
@@ -54,12 +45,6 @@ const PROCESS: &str = "exec";
 const FILES: &str = "filesystem";
 /// How long a peer that has said its last word may take nothing of what it is answered.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A terminal's size, which cannot be changed.
-const TERMINAL: Size = Size { cols: 80, rows: 24 };
-/// The longest that a read waits for something.
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-/// The most reads of a connection that wait at a time; each has a thread. One more does not wait.
-const MOST_WAITING: usize = 256;
 
 /// One connection's requests.
 pub(super) struct Session {
@@ -203,9 +188,11 @@ impl Session {
             }),
             "process/start" => self.call(PROCESS, ask, |p, r, to| self.start(p, r, to)),
             "process/read" => self.call(PROCESS, ask, |p, r, to| self.read(&p, r, to)),
-            "process/write" => self.call(PROCESS, ask, write),
-            "process/signal" => self.call(PROCESS, ask, |p, r, to| interrupt(&p, r, to)),
-            "process/terminate" => self.call(PROCESS, ask, |p, r, to| terminate(&p, r, to)),
+            "process/write" => self.call(PROCESS, ask, commands::write),
+            "process/signal" => self.call(PROCESS, ask, |p, r, to| commands::interrupt(&p, r, to)),
+            "process/terminate" => {
+                self.call(PROCESS, ask, |p, r, to| commands::terminate(&p, r, to))
+            }
             "fs/readFile" => self.file(ask, |p, r, files| files.read_file(p, r)),
             "fs/writeFile" => self.file(ask, |p, r, files| files.write_file(p, r)),
             "fs/createDirectory" => self.file(ask, |p, r, files| files.create_directory(p, r)),
@@ -292,135 +279,6 @@ impl Session {
             Err(error) => responder.send::<()>(&Err(error)),
         }
     }
-
-    fn start(&self, params: params::Start, responder: Responder, to: &Attachment) {
-        let session = &to.session;
-        let prepared = params.check().and_then(|()| {
-            let name = Name::new(params.process_id);
-            let takes_input = params.tty || params.pipe_stdin;
-            let record = Record::new(name, params.tty, takes_input, &session.total, &self.outbox);
-            let command = self.environment.exact(Exact {
-                argv: params.argv,
-                arg0: params.arg0,
-                directory: params.cwd.0,
-                environment: environment::variables(
-                    &self.environment,
-                    params.env_policy,
-                    params.env,
-                ),
-                pty: params.tty.then_some(TERMINAL),
-                takes_input,
-            })?;
-            session.enter(&record)?;
-            match session.family.reserve(&record.id) {
-                Ok(place) => Ok((record, command, place)),
-                Err(error) => {
-                    session.forget(&record.name.plain);
-                    Err(error)
-                }
-            }
-        });
-        let (record, command, place) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                metrics::not_started(Kind::Spawn);
-                return responder.send::<()>(&Err(error));
-            }
-        };
-        let number = place.number();
-        let shown = ProcessId::try_from(record.name.plain.clone());
-        let told = Told {
-            connection: self.fence.number(),
-            id: shown.unwrap_or_else(|_| record.id.clone()),
-            kind: Kind::Spawn,
-            line: log::shows_commands().then(|| command.line()),
-        };
-        let (forgetful, name) = (Arc::clone(session), record.name.plain.clone());
-        let forget = move || forgetful.forget(&name);
-        let events = Events::new(&record, place, responder, told, forget);
-        let branch = session.family.start(number, &record.id, command, Terms::default(), events);
-        record.of_branch(branch);
-    }
-
-    fn read(&self, params: &params::Read, responder: Responder, to: &Attachment) {
-        let Some(record) = to.session.find(&params.process_id) else {
-            let message = format!("unknown process id {}", params.process_id);
-            let error = Error::new(ErrorKind::UnknownProcess, message);
-            return responder.send::<()>(&Err(error));
-        };
-        let (after, most) = (params.after_seq.unwrap_or(0), params.max_bytes);
-        let wait = Duration::from_millis(params.wait_ms.unwrap_or(0)).min(LONGEST_WAIT);
-        if wait.is_zero() || Arc::weak_count(&self.waiting) >= MOST_WAITING {
-            return responder.send(&Ok(record.read(after, most)));
-        }
-        let waiting = Arc::downgrade(&self.waiting);
-        // Where there is no thread for it, the request is answered as lost.
-        let _ = threads::run(move || {
-            let is_wanted = || waiting.strong_count() > 0;
-            responder.send(&Ok(record.await_news(after, most, wait, is_wanted)));
-        });
-    }
-}
-
-/// Writes to a process, without waiting for it to read.
-fn write(params: params::Write, responder: Responder, to: &Attachment) {
-    let status = |status| Ok(Status { status });
-    if params.write_id.is_empty() {
-        return responder.send::<()>(&Err(Error::params("writeId must not be empty")));
-    }
-    let Some(record) = to.session.find(&params.process_id) else {
-        return responder.send(&status("unknownProcess"));
-    };
-    if !record.takes_input || record.over_since().is_some() {
-        return responder.send(&status("stdinClosed"));
-    }
-    if !record.is_new_write(&params.write_id) {
-        return responder.send(&status("accepted"));
-    }
-    // Whoever of the two comes first answers: a refusal, or that it was taken.
-    let responder = Arc::new(Mutex::new(Some(responder)));
-    let refusing = Arc::clone(&responder);
-    let reply = move |written: Result<()>| {
-        let Err(error) = written else { return };
-        let responder = lock(&refusing).take();
-        let Some(responder) = responder else { return };
-        match error.kind() {
-            ErrorKind::Os(errno::EPIPE) | ErrorKind::UnknownProcess => {
-                responder.send(&status("stdinClosed"));
-            }
-            _ => responder.send::<()>(&Err(error)),
-        }
-    };
-    to.session.family.write(&record.id, params.chunk.0, false, Box::new(reply));
-    let responder = lock(&responder).take();
-    if let Some(responder) = responder {
-        responder.send(&status("accepted"));
-    }
-}
-
-fn interrupt(params: &params::Signal, responder: Responder, to: &Attachment) {
-    match to.session.find(&params.process_id) {
-        Some(record) => {
-            let reply = reply_with(responder, |_| Empty {});
-            to.session.family.kill(&record.id, signal::INT, None, reply);
-        }
-        None => responder.send(&Ok(Empty {})),
-    }
-}
-
-fn terminate(params: &params::Terminate, responder: Responder, to: &Attachment) {
-    let Some(record) = to.session.find(&params.process_id) else {
-        return responder.send(&Ok(Running { running: false }));
-    };
-    if record.over_since().is_none() {
-        let reply = reply_with(responder, |running| Running { running });
-        return to.session.family.kill(&record.id, signal::KILL, None, reply);
-    }
-    if let Some((branch, group)) = record.say_goodbye() {
-        // (Without a thread it ends with its session.)
-        let _ = threads::run(move || branch.end(&group));
-    }
-    responder.send(&Ok(Running { running: false }));
 }
 
 /// What is left of a connection that has ended: its session, for a while.

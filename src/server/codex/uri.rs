@@ -46,14 +46,29 @@ fn path_of(uri: &str) -> Result<PathBuf, String> {
             path
         }
     };
-    if !path.starts_with('/') {
-        return refused("it is not absolute");
-    }
-    let bytes = decoded(path.as_bytes());
+    let bytes = decoded(without_dots(path).as_bytes());
     if bytes.contains(&0) {
         return refused("it holds a NUL byte");
     }
     Ok(OsString::from_vec(bytes).into())
+}
+
+/// The path, which is absolute, without `.` and `..`: a URI has none.
+fn without_dots(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    let mut ends_with_slash = true;
+    for part in path.strip_prefix('/').unwrap_or(path).split('/') {
+        let unquoted = part.replace("%2e", ".").replace("%2E", ".");
+        ends_with_slash = matches!(&*unquoted, "" | "." | "..");
+        match &*unquoted {
+            "." => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    let end =
+        if ends_with_slash && parts.last().is_some_and(|part| !part.is_empty()) { "/" } else { "" };
+    format!("/{}{end}", parts.join("/"))
 }
 
 /// What is not two hexadecimal digits behind a percent sign stands for itself.
@@ -106,6 +121,12 @@ mod tests {
             ("file:/a", "/a"),
             ("file:///50%", "/50%"),
             ("file:///%c3%A4%2", "/ä%2"),
+            ("file:///a/../b/./c/..", "/b/"),
+            ("file:///../a/%2e%2E/b", "/b"),
+            ("file:///a//b/", "/a//b/"),
+            ("file:", "/"),
+            ("file://localhost", "/"),
+            ("file:a", "/a"),
         ] {
             assert_eq!(path_of(uri).unwrap(), Path::new(path), "{uri}");
         }
@@ -115,8 +136,6 @@ mod tests {
             "tmp",
             "http:///tmp",
             "file://host/tmp",
-            "file://localhost",
-            "file:tmp",
             "file:///a?b",
             "file:///a#b",
             "file:///a%00b",

@@ -1,5 +1,6 @@
 //! What is measured.
 
+mod codex;
 mod command;
 mod cp;
 mod crowd;
@@ -45,6 +46,7 @@ pub(crate) const ALL: &[(&str, Measure)] = &[
     ("throughput", throughput::throughput),
     ("forward", forward::forward),
     ("ssh", ssh::ssh),
+    ("codex", codex::codex),
 ];
 
 /// Measures; what fails is a row that says so.
