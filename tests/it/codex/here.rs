@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -161,7 +161,22 @@ impl Session {
 
     /// Waits for its end, which must be a good one; how long it took.
     #[track_caller]
-    pub(super) fn finish(mut self) -> Duration {
+    pub(super) fn finish(self) -> Duration {
+        let (status, took, said) = self.end();
+        let ended_well = status.is_some_and(|status| status.success());
+        assert!(ended_well && said.contains(SAID), "codex: {status:?}\n{said}");
+        took
+    }
+
+    /// Waits for its end, which must not be a good one; what it has said.
+    #[track_caller]
+    pub(super) fn fail(self) -> String {
+        let (status, _, said) = self.end();
+        assert!(status.is_some_and(|status| !status.success()), "codex: {status:?}\n{said}");
+        said
+    }
+
+    fn end(mut self) -> (Option<ExitStatus>, Duration, String) {
         let status = wait(&mut self.child, DEADLINE);
         let took = self.start.elapsed();
         let _ = self.child.kill();
@@ -169,10 +184,8 @@ impl Session {
         let said = |from: &mpsc::Receiver<String>| {
             from.recv_timeout(DEADLINE).unwrap_or_else(|_| "(it is held open)".to_owned())
         };
-        let (stdout, stderr) = (said(&self.stdout), said(&self.stderr));
-        let ended_well = status.is_some_and(|status| status.success());
-        assert!(ended_well && stdout.contains(SAID), "codex: {status:?}\n{stdout}\n{stderr}");
-        took
+        let said = format!("{}\n{}", said(&self.stdout), said(&self.stderr));
+        (status, took, said)
     }
 }
 

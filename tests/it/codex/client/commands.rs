@@ -19,7 +19,7 @@ fn assert_ended(answer: &str, code: i32, output: &str) {
 fn commands_end_as_codex_expects() {
     const NAME: &str = "commands_end_as_codex_expects";
     let Some(here) = Here::new(NAME) else { return };
-    let Some(there) = here.there(NAME, &[]) else { return };
+    let Some(_there) = here.there(NAME, &[]) else { return };
     let steps = [
         exec("cat marker.txt; pwd; exit 3"),
         exec("echo to stderr >&2"),
@@ -42,15 +42,14 @@ fn commands_end_as_codex_expects() {
     assert_ended(&came[6], 0, "29999\n30000\n\u{20ac}");
     assert_ended(&came[7], 0, "read to the end\n");
     assert_ended(&came[8], 0, "IT IS BASH\n");
-    let refused = came[9].contains("No such file or directory (os error 2)");
-    assert!(refused, "{}", came[9]);
+    assert!(came[9].contains("no such file or directory"), "{}", came[9]);
 }
 
 #[test]
 fn the_variables_are_the_environments_own_and_those_of_codex() {
     const NAME: &str = "the_variables_are_the_environments_own_and_those_of_codex";
     let Some(here) = Here::new(NAME) else { return };
-    let Some(there) = here.there(NAME, &[]) else { return };
+    let Some(_there) = here.there(NAME, &[]) else { return };
     let came = here.answers(&[exec("env")]);
     let value = |name: &str| {
         let start = format!("{name}=");
@@ -69,7 +68,7 @@ fn the_variables_are_the_environments_own_and_those_of_codex() {
 fn a_terminal_is_written_to_and_interrupted() {
     const NAME: &str = "a_terminal_is_written_to_and_interrupted";
     let Some(here) = Here::new(NAME) else { return };
-    let Some(there) = here.there(NAME, &[]) else { return };
+    let Some(_there) = here.there(NAME, &[]) else { return };
     let victim = Victim::new();
     let line = format!("stty size; read line; echo got $line; exec {}", victim.command());
     let write = |chars: &str| json!({"session_id": SESSION, "chars": chars, "yield_time_ms": 1000});
@@ -94,7 +93,7 @@ fn a_terminal_is_written_to_and_interrupted() {
 fn a_command_that_leaves_a_job_behind_returns_at_once() {
     const NAME: &str = "a_command_that_leaves_a_job_behind_returns_at_once";
     let Some(here) = Here::new(NAME) else { return };
-    let Some(there) = here.there(NAME, &[]) else { return };
+    let Some(_there) = here.there(NAME, &[]) else { return };
     let victim = Victim::new();
     let job =
         |line: &str| Step::Call("exec_command", json!({"cmd": line, "yield_time_ms": 30_000}));
@@ -115,7 +114,7 @@ fn a_command_that_leaves_a_job_behind_returns_at_once() {
 fn a_job_in_the_background_goes_on_until_its_session_is_over() {
     const NAME: &str = "a_job_in_the_background_goes_on_until_its_session_is_over";
     let Some(here) = Here::new(NAME) else { return };
-    let Some(there) = here.there(NAME, &["--codex-resume", "1"]) else { return };
+    let Some(_there) = here.there(NAME, &["--codex-resume", "1"]) else { return };
     let (job, last) = (Victim::new(), Victim::new());
     let steps = [
         exec(&format!("{} & echo it has begun", job.command())),
@@ -138,7 +137,7 @@ fn a_job_in_the_background_goes_on_until_its_session_is_over() {
 fn a_codex_that_is_killed_leaves_nothing_there() {
     const NAME: &str = "a_codex_that_is_killed_leaves_nothing_there";
     let Some(here) = Here::new(NAME) else { return };
-    let Some(there) = here.there(NAME, &["--codex-resume", "0"]) else { return };
+    let Some(_there) = here.there(NAME, &["--codex-resume", "0"]) else { return };
     let (foreground, background) = (Victim::new(), Victim::new());
     let (own, other) = (foreground.command(), background.command());
     let line = format!("setsid {other} & trap '' TERM HUP; {own} & wait");

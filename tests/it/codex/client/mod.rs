@@ -5,3 +5,5 @@ mod files;
 mod links;
 mod refusals;
 mod stdio;
+#[cfg(feature = "tls")]
+mod tls;

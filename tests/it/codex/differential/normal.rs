@@ -6,12 +6,20 @@ use serde_json::{Value, json};
 pub(super) fn of(answer: &Value) -> Value {
     match answer {
         Value::String(text) => json!(plain(text)),
-        Value::Array(items) => items.iter().map(of).collect(),
+        Value::Array(items) => {
+            let mut items: Vec<_> = items.iter().map(of).collect();
+            // What is in a directory comes in the order that the file system has.
+            if items.iter().all(|item| item["fileName"].is_string()) {
+                items.sort_by_key(|item| item["fileName"].to_string());
+            }
+            json!(items)
+        }
         Value::Object(members) => {
             let member = |(name, value): (&String, &Value)| {
                 let value = match name.as_str() {
                     "sessionId" => json!("a session"),
-                    "modifiedAtMs" => json!("a time"),
+                    // (Codex says 0 when it was created, but for links that are not followed.)
+                    "modifiedAtMs" | "createdAtMs" => json!("a time"),
                     "message" => json!("words"),
                     _ => of(value),
                 };
