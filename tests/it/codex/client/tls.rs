@@ -19,7 +19,7 @@ fn a_server_behind_tls_is_reached_with_a_token() {
     here.reached_at(&format!("wss://localhost:{}", front.address.port()), TOKEN);
     let model = Model::that(&[exec("echo hello; pwd")]);
     let mut command = here.command(&model, &["--dangerously-bypass-approvals-and-sandbox"]);
-    command.env("CODEX_CA_CERTIFICATE", authority.file());
+    command.env("SSL_CERT_FILE", authority.file());
     crate::codex::here::Session::start(command).finish();
     let answers = model.answers();
     let cwd = here.cwd.display();

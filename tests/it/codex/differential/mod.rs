@@ -159,7 +159,8 @@ fn differ(codex: &std::path::Path, groups: &[Group], user: Option<u32>) -> Vec<D
         });
         assert_eq!(theirs.len(), own.len());
         for (theirs, own) in theirs.into_iter().zip(own) {
-            if normal::of(&theirs.answer) != normal::of(&own.answer) {
+            let shared = normal::within(&own.answer, &theirs.answer);
+            if normal::of(&theirs.answer) != normal::of(&shared) {
                 let group = group.name.clone();
                 differences.push(Difference { group, theirs, own });
             }
