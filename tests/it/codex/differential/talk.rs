@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Group;
-use crate::codex::peer::{Peer, Seen};
-use crate::support::{TempDir, base64};
+use crate::codex::peer::Peer;
+use crate::support::{TempDir, base64, unbase64};
 
 /// A step, and what came of it; the directory is `$D` in it.
 pub(super) struct Told {
@@ -49,7 +49,7 @@ pub(super) fn tell(address: SocketAddr, group: &Group, user: Option<u32>) -> Vec
             }
             step => match (step["await"].as_str(), step["until"].as_array()) {
                 (Some(process), _) if !started.contains(process) => json!("it was not started"),
-                (Some(process), _) => outcome(&peer.closed(process), group.sorted),
+                (Some(process), _) => outcome(&mut peer, process, group.sorted),
                 (_, Some(until)) => {
                     peer.until(until[0].as_str().unwrap(), until[1].as_str().unwrap());
                     continue;
@@ -108,14 +108,22 @@ fn filled_in(value: &Value, dir: &str) -> Value {
     }
 }
 
-/// What became of a process. (In which order output and exit were told is nobody's promise.)
-fn outcome(seen: &Seen, sorted: bool) -> Value {
+/// What became of a process that is closed. (In which order output and exit were told is nobody's
+/// promise, and what Codex's own server has not told it says when it is asked.)
+fn outcome(peer: &mut Peer, process: &str, sorted: bool) -> Value {
+    peer.closed(process);
+    // (By an id that is no other's: the others are compared.)
+    let params = json!({"processId": process});
+    peer.send(&json!({"id": -77, "method": "process/read", "params": params}).to_string());
+    let read = peer.answer(-77).unwrap();
     let stream = |name: &str| {
-        let bytes = seen.bytes(name);
+        let chunks = read["chunks"].as_array().unwrap().iter();
+        let chunks = chunks.filter(|chunk| chunk["stream"] == name);
+        let bytes = chunks.flat_map(|chunk| unbase64(chunk["chunk"].as_str().unwrap()));
         // (As Latin-1, so that every byte is seen.)
-        let text: String = bytes.iter().map(|byte| char::from(*byte)).collect();
-        match (bytes.len(), sorted) {
-            (4000.., false) => json!(format!("{} bytes", bytes.len())),
+        let text: String = bytes.map(char::from).collect();
+        match (text.chars().count(), sorted) {
+            (count @ 4000.., false) => json!(format!("{count} bytes")),
             (_, false) => json!(text),
             (_, true) => {
                 let mut lines: Vec<_> = text.lines().collect();
@@ -124,9 +132,8 @@ fn outcome(seen: &Seen, sorted: bool) -> Value {
             }
         }
     };
-    let exited = seen.exited.as_ref().expect("closed after the exit");
     json!({
         "stdout": stream("stdout"), "stderr": stream("stderr"), "pty": stream("pty"),
-        "exitCode": exited["exitCode"], "sandboxDenied": exited["sandboxDenied"],
+        "exitCode": read["exitCode"], "sandboxDenied": read["sandboxDenied"],
     })
 }
