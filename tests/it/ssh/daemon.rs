@@ -18,7 +18,7 @@ pub(super) const PASSWORD: &str = "staple battery";
 
 /// How the far side is to be.
 #[derive(Default)]
-pub(super) struct Setup {
+pub(crate) struct Setup {
     shell: Option<PathBuf>,
     home_files: Vec<(String, String)>,
     server_lines: String,
@@ -31,7 +31,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
@@ -87,7 +87,7 @@ impl Setup {
     }
 
     /// Starts it. `None` (and says so) where that cannot be done.
-    pub(super) fn start(self, test: &str) -> Option<Host> {
+    pub(crate) fn start(self, test: &str) -> Option<Host> {
         let needed = ["ssh", "unshare", "strip"];
         if needed.iter().any(|program| lacks(test, program)) {
             return None;
@@ -107,8 +107,8 @@ impl Setup {
 }
 
 /// A host that can be reached by ssh, and the client's side of it.
-pub(super) struct Host {
-    pub(super) dir: TempDir,
+pub(crate) struct Host {
+    pub(crate) dir: TempDir,
     pub(super) port: u16,
     pub(super) uid: u32,
     daemon: Child,
@@ -187,7 +187,7 @@ impl Host {
         self.dir.write("config", blocks.concat());
     }
 
-    pub(super) fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.dir.join("home")
     }
 
@@ -295,7 +295,7 @@ impl Drop for Host {
 }
 
 /// The program under test, small enough to be sent again and again.
-pub(super) fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let make = || {
         let of = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ssh-{}", std::process::id()));

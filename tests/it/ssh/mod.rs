@@ -1,6 +1,6 @@
 //! What has to do with ssh, beside the real programs of OpenSSH.
 
-mod daemon;
+pub(crate) mod daemon;
 mod ends;
 mod hosts;
 mod hosts_files;
