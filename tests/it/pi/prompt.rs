@@ -111,6 +111,7 @@ fn a_host_is_reached_by_ssh() {
     // (ssh takes its configuration from the user's home, whatever HOME is.)
     let config = host.dir.join("config");
     let ssh = format!("#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n", config.display());
+    fs::create_dir(host.dir.join("bin")).unwrap();
     host.dir.program("bin/ssh", ssh);
     let path = format!("{}:{}", host.dir.join("bin").display(), std::env::var("PATH").unwrap());
     let (here, model) = (Here::new(), Model::that(&[vec![super::bash("echo $USER in $PWD")]]));
