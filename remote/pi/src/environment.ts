@@ -95,13 +95,15 @@ export function placeOf(flag: (name: string) => unknown): Place {
 		const value = flag(name);
 		return typeof value === "string" && value !== "" ? value : undefined;
 	};
-	const [url, via, tokenFile] = [given("ta-exec"), given("ta-via"), given("ta-token-file")];
-	if (!url && !via && !process.env.TA_EXEC_URL) {
-		throw new Error("none is named (--ta-exec URL, --ta-via COMMAND or TA_EXEC_URL says which)");
+	const [url, via, ssh] = [given("ta-exec"), given("ta-via"), given("ta-ssh")];
+	const tokenFile = given("ta-token-file");
+	if (!url && !via && !ssh && !process.env.TA_EXEC_URL) {
+		throw new Error("none is named (--ta-exec URL, --ta-via COMMAND, --ta-ssh HOST or TA_EXEC_URL says which)");
 	}
 	const options: string[] = [];
 	if (url) options.push("--exec", url);
 	if (via) options.push("--via", via);
+	if (ssh) options.push("--ssh", ssh);
 	if (tokenFile) options.push("--token-file", tokenFile);
 	return { options, cwd: given("ta-cwd") };
 }

@@ -17,6 +17,7 @@ const EPOCH = Date.now();
 const FLAGS = {
 	"ta-exec": "the server of the environment, ws://HOST:PORT/exec (else TA_EXEC_URL; its token is TA_EXEC_TOKEN)",
 	"ta-via": "reach the environment by a command, such as 'docker exec -i NAME /ta exec-server --stdio'",
+	"ta-ssh": "reach a host of ~/.ssh/config by ssh; a server is placed there first",
 	"ta-token-file": "file that holds the server's token",
 	"ta-cwd": "the directory to work in there (else the server's own)",
 };

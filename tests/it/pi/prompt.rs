@@ -4,6 +4,7 @@ use std::fs;
 
 use super::there::{PROJECT, There};
 use super::{Here, Model, Pi, finish};
+use crate::ssh::daemon::{Setup, program};
 
 const SKILL: &str = "---\nname: NAME\ndescription: knows how to NAME\n---\nThe way to NAME.\n";
 
@@ -99,4 +100,27 @@ fn the_options_say_which_environment_and_where_in_it() {
         finish(command);
         assert_eq!(model.sent().answers(), ["by a command\n"]);
     }
+}
+
+/// A server is placed there first, and started in the user's login shell.
+#[test]
+fn a_host_is_reached_by_ssh() {
+    const NAME: &str = "a_host_is_reached_by_ssh";
+    let Some(pi) = Pi::new(NAME) else { return };
+    let Some(host) = Setup::new().start(NAME) else { return };
+    // (ssh takes its configuration from the user's home, whatever HOME is.)
+    let config = host.dir.join("config");
+    let ssh = format!("#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n", config.display());
+    fs::create_dir(host.dir.join("bin")).unwrap();
+    host.dir.program("bin/ssh", ssh);
+    let path = format!("{}:{}", host.dir.join("bin").display(), std::env::var("PATH").unwrap());
+    let (here, model) = (Here::new(), Model::that(&[vec![super::bash("echo $USER in $PWD")]]));
+    let mut command = here.extended(&pi, &model);
+    command.env("PATH", path).env("TA_BIN", program());
+    command.env("XDG_RUNTIME_DIR", host.dir.join("run")).args(["--ta-ssh", "box"]);
+    super::asked(&mut command);
+    finish(command);
+    let answers = model.sent().answers();
+    let home = host.home();
+    assert_eq!(answers, [format!("u in {}\n", home.display())], "{answers:?}");
 }
