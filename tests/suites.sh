@@ -29,7 +29,7 @@ integration() {
 # All of them. Programs of others (interpreters, proxies, agents) take whole processors, so they run apart from the
 # tests that count time.
 everything() {
-    others="builds:: deploy:: mcp:: minimal:: pi:: real:: search:: serve:: ssh:: tls:: tools::"
+    others="builds:: codex:: deploy:: mcp:: minimal:: pi:: real:: search:: serve:: ssh:: tls:: tools::"
     # shellcheck disable=SC2086  # a list of words
     integration "$1" $others
     # shellcheck disable=SC2046
