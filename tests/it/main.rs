@@ -24,6 +24,7 @@
 mod bridge;
 mod builds;
 mod client;
+mod codex;
 mod completions;
 mod conformance;
 mod deploy;

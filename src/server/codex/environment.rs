@@ -12,7 +12,7 @@ use crate::environment::Machine;
 /// The variables that are of a user's session and of no program's.
 const CORE: &[&str] = &[
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TEMP", "TMP", "TMPDIR",
-    "USER", "USERNAME",
+    "USER",
 ];
 /// Names of what is likely a secret.
 const SECRETS: &[&str] = &["*KEY*", "*SECRET*", "*TOKEN*"];

@@ -119,7 +119,7 @@ impl Calls<'_> {
         }
         let (path, most) = (params.path.0, self.most);
         self.carry_out((Kind::Read, vec![path.clone()], 0), responder, move || {
-            refuse_link(&path)?;
+            refuse_links(&path)?;
             let mut content = Vec::new();
             let part = crate::fs::Part { offset: 0, length: None };
             open(&path)?.read(part, most as u64, |piece| content.extend_from_slice(piece))?;
@@ -136,7 +136,7 @@ impl Calls<'_> {
         }
         let (path, bytes) = (write.path.as_path().to_owned(), write.data_base64.0.len());
         self.carry_out((Kind::Change, vec![path.clone()], bytes), responder, move || {
-            refuse_link(&path)?;
+            refuse_links(&path)?;
             crate::fs::write(&path, &write.data_base64.0, &crate::fs::Terms::of(&write))
                 .map(|_| Empty {})
         });
@@ -150,7 +150,7 @@ impl Calls<'_> {
         }
         let path = params.path.0;
         self.carry_out((Kind::Change, vec![path.clone()], 0), responder, move || {
-            path.ancestors().try_for_each(refuse_link)?;
+            refuse_links(&path)?;
             crate::fs::make(&path, recursive == Some(true), None).map(|()| Empty {})
         });
     }
@@ -160,6 +160,9 @@ impl Calls<'_> {
         let path = params.path.0;
         self.carry_out((Kind::Look, vec![path.clone()], 0), responder, move || {
             let failed = |error| Error::io(&error, format!("cannot stat {path:?}"));
+            if !follows {
+                path.parent().map_or(Ok(()), refuse_links_above)?;
+            }
             let itself = fs::symlink_metadata(&path).map_err(failed)?;
             if itself.is_symlink() && !follows {
                 let message = format!("{path:?} is a symbolic link, and none is to be followed");
@@ -348,13 +351,27 @@ fn check_block(offset: u64, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what is a symbolic link itself.
-fn refuse_link(path: &Path) -> Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.is_symlink() => {
-            let what = format!("cannot follow the symbolic link {path:?}");
-            Err(Error::os(errno::ELOOP, what))
-        }
-        _ => Ok(()),
+/// Refuses what is a symbolic link, and what a symbolic link leads to.
+fn refuse_links(path: &Path) -> Result<()> {
+    path.parent().map_or(Ok(()), refuse_links_above)?;
+    if is_link(path) {
+        let what = format!("cannot follow the symbolic link {path:?}");
+        return Err(Error::os(errno::ELOOP, what));
     }
+    Ok(())
+}
+
+/// Refuses a directory that a symbolic link leads to.
+fn refuse_links_above(directory: &Path) -> Result<()> {
+    match directory.ancestors().find(|path| is_link(path)) {
+        Some(link) => {
+            let what = format!("cannot follow the symbolic link {link:?}");
+            Err(Error::os(errno::ENOTDIR, what))
+        }
+        None => Ok(()),
+    }
+}
+
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }

@@ -381,6 +381,14 @@ impl Sink for Events {
     }
 
     fn gone(&mut self, remaining: Option<Arc<Group>>) {
+        if remaining.is_none()
+            && let Some(group) = &mut lock(&self.record.state).group
+        {
+            // Nobody is in it: while the process is known its descriptor need not be held.
+            let number = Group::new(group.id(), None);
+            number.retire_number();
+            *group = Arc::new(number);
+        }
         if let Some(place) = self.place.take() {
             place.leave(remaining);
         }

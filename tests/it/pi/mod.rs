@@ -8,7 +8,7 @@ mod mcp;
 mod prompt;
 mod same;
 mod sources;
-mod there;
+pub(crate) mod there;
 mod tools;
 mod user;
 
@@ -28,7 +28,7 @@ use there::There;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// What tests/real.sh has installed under that name; nothing where the test is skipped.
-fn packages(test: &str, name: &str) -> Option<PathBuf> {
+pub(crate) fn packages(test: &str, name: &str) -> Option<PathBuf> {
     let test_binary = std::env::current_exe().unwrap();
     let found = test_binary.ancestors().map(|directory| directory.join(name));
     let found = found.into_iter().find(|found| found.join("packages").is_file());

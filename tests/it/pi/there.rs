@@ -2,6 +2,7 @@
 //! machine reaches over a link between the two.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::support::{Server, Setup, TOKEN, TempDir, lacks, skipped, sys};
 
 /// Where everything of it is, by the names that it has within.
-pub(super) const HOME: &str = "/there";
-pub(super) const PROJECT: &str = "/there/project";
+pub(crate) const HOME: &str = "/there";
+pub(crate) const PROJECT: &str = "/there/project";
 
 /// Binds into the new root what programs need, read-only, and what is to be the server there.
 const ENTER: &str = r#"set -e
@@ -32,16 +33,26 @@ mount --bind "$ta" "$root/ta"
 exec chroot "$root" /ta "$@"
 "#;
 
-pub(super) struct There {
+pub(crate) struct There {
     // (Stopped before its root is removed.)
-    pub(super) server: Option<Server>,
+    pub(crate) server: Option<Server>,
     root: TempDir,
     address: String,
 }
 
 impl There {
     /// One with this directory to work in; nothing where the test is skipped.
-    pub(super) fn start_in(test: &str, cwd: &str) -> Option<Self> {
+    pub(crate) fn start_in(test: &str, cwd: &str) -> Option<Self> {
+        Self::start_with(test, cwd, &super::packages(test, "real")?, &[])
+    }
+
+    /// The same with these packages and these arguments of the server's.
+    pub(crate) fn start_with(
+        test: &str,
+        cwd: &str,
+        packages: &Path,
+        args: &[&str],
+    ) -> Option<Self> {
         if ["unshare", "chroot", "mount", "ip", "nsenter"].iter().any(|it| lacks(test, it)) {
             return None;
         }
@@ -49,7 +60,6 @@ impl There {
             skipped(test, "namespaces and links need root");
             return None;
         }
-        let packages = super::packages(test, "real")?;
         let root = TempDir::new();
         for directory in ["/tmp", HOME, PROJECT, cwd] {
             fs::create_dir_all(inside(&root, directory)).unwrap();
@@ -65,41 +75,46 @@ impl There {
             packages.to_str().unwrap(),
         ];
         let setup = Setup::new().under(&launcher).host("0.0.0.0").env("HOME", HOME);
-        let server = setup.args(["--cwd", cwd]).env("TMPDIR", "/tmp").listen();
+        let server = setup.args(["--cwd", cwd]).args(args).env("TMPDIR", "/tmp").listen();
         let address = link(server.pid());
         let address = format!("{address}:{}", server.address.port());
         Some(Self { server: Some(server), root, address })
     }
 
-    pub(super) fn start(test: &str) -> Option<Self> {
+    pub(crate) fn start(test: &str) -> Option<Self> {
         let there = Self::start_in(test, PROJECT)?;
         there.write("marker.txt", "the environment's\n");
         Some(there)
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("ws://{}/exec", self.address)
     }
 
+    /// Where it is reached.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address.parse().unwrap()
+    }
+
     /// What a path within is called here.
-    pub(super) fn path(&self, within: &str) -> PathBuf {
+    pub(crate) fn path(&self, within: &str) -> PathBuf {
         inside(&self.root, within)
     }
 
     /// A file of the project, or one that is named by its whole path.
-    pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.path(&within(name));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
     #[track_caller]
-    pub(super) fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         let path = self.path(&within(name));
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    pub(super) fn variables(&self) -> [(&'static str, String); 2] {
+    pub(crate) fn variables(&self) -> [(&'static str, String); 2] {
         [("TA_EXEC_URL", self.url()), ("TA_EXEC_TOKEN", TOKEN.to_owned())]
     }
 }

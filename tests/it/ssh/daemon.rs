@@ -14,7 +14,7 @@ use crate::support::{DEADLINE, TempDir, binary, eventually, lacks, skipped};
 
 const SSHD: &str = "/usr/sbin/sshd";
 /// What the user's password is, where there is one.
-pub(super) const PASSWORD: &str = "staple battery";
+pub(crate) const PASSWORD: &str = "staple battery";
 
 /// How the far side is to be.
 #[derive(Default)]
@@ -36,53 +36,53 @@ impl Setup {
     }
 
     /// The user's login shell.
-    pub(super) fn shell(self, path: impl Into<PathBuf>) -> Self {
+    pub(crate) fn shell(self, path: impl Into<PathBuf>) -> Self {
         Self { shell: Some(path.into()), ..self }
     }
 
     /// A file in the user's home.
-    pub(super) fn home_file(mut self, name: &str, content: &str) -> Self {
+    pub(crate) fn home_file(mut self, name: &str, content: &str) -> Self {
         self.home_files.push((name.to_owned(), content.to_owned()));
         self
     }
 
     /// A line of sshd_config.
-    pub(super) fn server(mut self, line: &str) -> Self {
+    pub(crate) fn server(mut self, line: &str) -> Self {
         self.server_lines.push_str(&format!("{line}\n"));
         self
     }
 
     /// A line of the host's block in the client's configuration.
-    pub(super) fn client(mut self, line: &str) -> Self {
+    pub(crate) fn client(mut self, line: &str) -> Self {
         self.host_lines.push_str(&format!("  {line}\n"));
         self
     }
 
     /// What a shell does before the server starts, in its namespaces. `$H` is the user's home, `$D` the
     /// test's directory, `$U` the user's number.
-    pub(super) fn prepare(mut self, lines: &str) -> Self {
+    pub(crate) fn prepare(mut self, lines: &str) -> Self {
         self.prepare.push_str(lines);
         self.prepare.push('\n');
         self
     }
 
     /// The user's key opens nothing: a password does.
-    pub(super) fn by_password(self) -> Self {
+    pub(crate) fn by_password(self) -> Self {
         Self { no_key: true, ..self }
     }
 
     /// Dropbear in the place of OpenSSH.
-    pub(super) fn dropbear(self) -> Self {
+    pub(crate) fn dropbear(self) -> Self {
         Self { dropbear: true, ..self }
     }
 
     /// Programs that come first in the far side's PATH: a directory with them.
-    pub(super) fn first_in_path(self, directory: &Path) -> Self {
+    pub(crate) fn first_in_path(self, directory: &Path) -> Self {
         Self { shell_path: Some(directory.display().to_string()), ..self }
     }
 
     /// All programs that the far side has.
-    pub(super) fn only_these_programs(self, directory: &Path) -> Self {
+    pub(crate) fn only_these_programs(self, directory: &Path) -> Self {
         Self { only_path: true, ..self.first_in_path(directory) }
     }
 
@@ -109,8 +109,8 @@ impl Setup {
 /// A host that can be reached by ssh, and the client's side of it.
 pub(crate) struct Host {
     pub(crate) dir: TempDir,
-    pub(super) port: u16,
-    pub(super) uid: u32,
+    pub(crate) port: u16,
+    pub(crate) uid: u32,
     daemon: Child,
 }
 
@@ -172,7 +172,7 @@ impl Host {
     }
 
     /// A block of the client's configuration.
-    pub(super) fn block(&self, name: &str, more: &str) -> String {
+    pub(crate) fn block(&self, name: &str, more: &str) -> String {
         let dir = self.dir.path().display();
         format!(
             "Host {name}\n  HostName 127.0.0.1\n  Port {}\n  User u\n  IdentityFile {dir}/user\n  \
@@ -183,7 +183,7 @@ impl Host {
     }
 
     /// Writes the client's configuration.
-    pub(super) fn configure(&self, blocks: &[String]) {
+    pub(crate) fn configure(&self, blocks: &[String]) {
         self.dir.write("config", blocks.concat());
     }
 
@@ -192,14 +192,14 @@ impl Host {
     }
 
     /// `ta COMMAND --ssh box ARGS…` of this client.
-    pub(super) fn ta(&self, command: &str, args: &[&str]) -> Command {
+    pub(crate) fn ta(&self, command: &str, args: &[&str]) -> Command {
         let mut ta = self.ta_alone(&[command, "--ssh", "box", "--ssh-config"]);
         ta.arg(self.dir.join("config")).args(args);
         ta
     }
 
     /// `ta` in this client's environment.
-    pub(super) fn ta_alone(&self, args: &[&str]) -> Command {
+    pub(crate) fn ta_alone(&self, args: &[&str]) -> Command {
         let mut ta = Command::new(program());
         for (name, _) in std::env::vars_os() {
             let name_bytes = name.as_encoded_bytes();
@@ -213,28 +213,28 @@ impl Host {
     }
 
     /// `ta run --ssh box ARGS…` to its end. It has no terminal.
-    pub(super) fn run(&self, args: &[&str]) -> Done {
+    pub(crate) fn run(&self, args: &[&str]) -> Done {
         Done::of(self.ta("run", args))
     }
 
     /// What the server has written down.
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
     /// How many logins there have been.
-    pub(super) fn logins(&self) -> usize {
+    pub(crate) fn logins(&self) -> usize {
         self.log().lines().filter(|line| line.contains("Accepted ")).count()
     }
 
     /// The servers that are placed in the user's home.
-    pub(super) fn servers(&self) -> Vec<PathBuf> {
+    pub(crate) fn servers(&self) -> Vec<PathBuf> {
         let all = fs::read_dir(self.home().join(".ta/server")).into_iter().flatten().flatten();
         all.map(|entry| entry.path().join("ta")).filter(|path| path.exists()).collect()
     }
 
     /// What an upload would leave behind.
-    pub(super) fn partial(&self) -> Vec<PathBuf> {
+    pub(crate) fn partial(&self) -> Vec<PathBuf> {
         let all = fs::read_dir(self.home().join(".ta/server")).into_iter().flatten().flatten();
         let inside =
             all.flat_map(|entry| fs::read_dir(entry.path()).into_iter().flatten().flatten());
@@ -245,7 +245,7 @@ impl Host {
     }
 
     /// The processes of the user there.
-    pub(super) fn processes(&self) -> Vec<u32> {
+    pub(crate) fn processes(&self) -> Vec<u32> {
         let of_user = |pid: &u32| {
             use std::os::unix::fs::MetadataExt as _;
             fs::metadata(format!("/proc/{pid}")).is_ok_and(|found| found.uid() == self.uid)
@@ -254,7 +254,7 @@ impl Host {
     }
 
     /// The client's own processes: those that have this test's directory on their command line.
-    pub(super) fn clients(&self) -> Vec<u32> {
+    pub(crate) fn clients(&self) -> Vec<u32> {
         let mark = self.dir.path().display().to_string();
         let is_client = |pid: &u32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -266,7 +266,7 @@ impl Host {
     }
 
     /// Ends the login that stands, so that the next command makes another.
-    pub(super) fn log_out(&self) {
+    pub(crate) fn log_out(&self) {
         for socket in fs::read_dir(self.dir.join("run/ta")).into_iter().flatten().flatten() {
             let path = socket.path();
             if path.extension().is_none() && path.is_file() == path.is_dir() {
@@ -309,13 +309,13 @@ pub(crate) fn program() -> PathBuf {
 }
 
 /// A key with that passphrase.
-pub(super) fn keygen(path: &Path, passphrase: &str) {
+pub(crate) fn keygen(path: &Path, passphrase: &str) {
     let mut keygen = Command::new("ssh-keygen");
     keygen.args(["-q", "-t", "ed25519", "-N", passphrase, "-f"]).arg(path);
     assert!(keygen.status().unwrap().success());
 }
 
-pub(super) fn own_all(path: &Path, uid: u32) {
+pub(crate) fn own_all(path: &Path, uid: u32) {
     chown(path, Some(uid), Some(uid)).unwrap();
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         own_all(&entry.path(), uid);

@@ -14,7 +14,7 @@ pub(crate) mod rootfs;
 pub(crate) mod sandbox;
 pub(crate) mod server;
 pub(crate) mod sys;
-mod wire;
+pub(crate) mod wire;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

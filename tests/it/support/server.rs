@@ -122,10 +122,16 @@ impl Setup {
 
     /// Starts it as a stdio child.
     pub(crate) fn stdio(self) -> Peer {
+        let (wire, log) = self.stdio_wire();
+        Peer::new(wire, log)
+    }
+
+    /// The same for a peer that speaks otherwise.
+    pub(crate) fn stdio_wire(self) -> (Wire, Log) {
         let mut command = self.command(&["--stdio"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let log = Log::follow(child.stderr.take().unwrap());
-        Peer::new(Wire::stdio(child), log)
+        (Wire::stdio(child), log)
     }
 
     /// Starts a server that must refuse to run.
@@ -233,7 +239,7 @@ impl Server {
         self.upgrade_at(&format!("/exec?epoch={epoch}"))
     }
 
-    fn upgrade_at(&self, target: &str) -> http::Upgraded {
+    pub(crate) fn upgrade_at(&self, target: &str) -> http::Upgraded {
         let headers: Vec<String> = self.authorization().into_iter().collect();
         http::upgrade(self.address, target, &headers)
             .unwrap_or_else(|answer| panic!("not upgraded: {answer:?}\n{}", self.log.text()))

@@ -5,16 +5,16 @@ use std::process::Command;
 
 use crate::support::{TempDir, unique};
 
-pub(super) struct Authority {
+pub(crate) struct Authority {
     dir: TempDir,
     file: PathBuf,
 }
 
 /// A certificate and its key, in PEM.
 #[derive(Clone)]
-pub(super) struct Certificate {
-    pub(super) file: PathBuf,
-    pub(super) key: PathBuf,
+pub(crate) struct Certificate {
+    pub(crate) file: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 /// What `openssl ca` wants to be told of an authority.
@@ -23,11 +23,11 @@ const CONFIG: &str = "[ca]\ndefault_ca = here\n[here]\ndir = .\ndatabase = index
     [any]\ncommonName = supplied\n";
 
 impl Authority {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of_name(&unique())
     }
 
-    pub(super) fn of_name(name: &str) -> Self {
+    pub(crate) fn of_name(name: &str) -> Self {
         let dir = TempDir::new();
         dir.write("config", CONFIG);
         dir.write("index", "");
@@ -41,16 +41,16 @@ impl Authority {
     }
 
     /// The certificate of the authority itself.
-    pub(super) fn file(&self) -> &Path {
+    pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
     /// One that is valid now, for what a subjectAltName says (`DNS:localhost,IP:127.0.0.1`).
-    pub(super) fn certify(&self, names: &str) -> Certificate {
+    pub(crate) fn certify(&self, names: &str) -> Certificate {
         self.certify_between(names, "20200101000000Z", "21000101000000Z")
     }
 
-    pub(super) fn certify_between(&self, names: &str, from: &str, to: &str) -> Certificate {
+    pub(crate) fn certify_between(&self, names: &str, from: &str, to: &str) -> Certificate {
         let extensions = format!("subjectAltName={names}\nbasicConstraints=critical,CA:FALSE\n");
         self.dir.write("extensions", extensions);
         self.openssl(
@@ -65,7 +65,7 @@ impl Authority {
     }
 
     /// The authority's own, as a server's.
-    pub(super) fn own(&self) -> Certificate {
+    pub(crate) fn own(&self) -> Certificate {
         Certificate { file: self.file.clone(), key: self.dir.join("ca.key") }
     }
 

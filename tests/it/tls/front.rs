@@ -9,7 +9,7 @@ use crate::support::{DEADLINE, TempDir, holds_within, lacks, stop, sys};
 
 /// Which program, as its Debian package calls it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Nginx,
     Caddy,
     Stunnel,
@@ -25,22 +25,22 @@ impl Kind {
     }
 
     /// True, and says so, where a test cannot run for want of it.
-    pub(super) fn is_missing(self, test: &str) -> bool {
+    pub(crate) fn is_missing(self, test: &str) -> bool {
         lacks(test, self.program()) || lacks(test, "openssl")
     }
 }
 
-pub(super) struct Front {
+pub(crate) struct Front {
     kind: Kind,
     child: Child,
     dir: TempDir,
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Front {
     /// Starts it with the configuration of docs/deploy, of which these words are replaced.
     #[track_caller]
-    pub(super) fn start_with(
+    pub(crate) fn start_with(
         kind: Kind,
         server: SocketAddr,
         certificate: &Certificate,
@@ -57,7 +57,7 @@ impl Front {
     }
 
     #[track_caller]
-    pub(super) fn start(kind: Kind, server: SocketAddr, certificate: &Certificate) -> Self {
+    pub(crate) fn start(kind: Kind, server: SocketAddr, certificate: &Certificate) -> Self {
         Self::start_with(kind, server, certificate, &[])
     }
 
@@ -86,21 +86,21 @@ impl Front {
     }
 
     /// The URL, with a name that leads to this machine.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("wss://localhost:{}/exec", self.address.port())
     }
 
     /// What it has said.
-    pub(super) fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         std::fs::read_to_string(self.dir.join("said")).unwrap()
     }
 
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
     /// Tells it to read its configuration anew.
-    pub(super) fn reload(&self) {
+    pub(crate) fn reload(&self) {
         if self.kind == Kind::Caddy {
             let socket = format!("unix/{}", self.dir.join("admin").display());
             let mut command = caddy(&self.dir);

@@ -1,11 +1,11 @@
 //! `wss://`, through the real programs that stand in front of a server: nginx, Caddy and stunnel, with
 //! the configurations of docs/deploy.
 
-mod authority;
+pub(crate) mod authority;
 mod caddy;
 mod certificates;
 mod exposure;
-mod front;
+pub(crate) mod front;
 mod heads;
 mod keys;
 mod nginx;
