@@ -108,16 +108,14 @@ impl Sessions {
     /// Where too many wait, the one that has waited longest goes.
     fn make_room(&self) {
         let all = lock(&self.all);
-        let waiting = all.by_id.values().filter_map(|session| {
-            let since = lock(&session.state).detached?;
-            Some((since, session))
-        });
-        let mut waiting: Vec<_> = waiting.collect();
-        if waiting.len() > self.most_waiting {
-            waiting.sort_by_key(|(since, _)| *since);
-            if let Some((_, session)) = waiting.first() {
-                session.hurry();
-            }
+        let waiting = || {
+            let since = |session: &Arc<Session>| lock(&session.state).detached;
+            all.by_id.values().filter_map(move |session| Some((since(session)?, session)))
+        };
+        if waiting().count() > self.most_waiting
+            && let Some((_, session)) = waiting().min_by_key(|(since, _)| *since)
+        {
+            session.hurry();
         }
     }
 }
