@@ -6,13 +6,14 @@
 //! to be short; whatever the reader does not know, it leaves to the one that knows all.
 
 use super::bytes::decode_onto;
+use super::rpc::{self, Message};
 use super::{Base64, NetWriteParams, WriteFileParams, WriteParams, method};
 use crate::buffers;
 
 /// The member's name in `fs/*`.
 pub(crate) const DATA: &str = "dataBase64";
 /// The member's name elsewhere.
-const CHUNK: &str = "chunk";
+pub(crate) const CHUNK: &str = "chunk";
 
 /// Where the string begins at the latest, and what a message has at least for this to pay.
 const EARLY: usize = 8 * 1024;
@@ -59,6 +60,21 @@ pub(crate) fn member_of(name: &str) -> Option<&'static str> {
         method::WRITE | method::NET_WRITE => Some(CHUNK),
         _ => None,
     }
+}
+
+/// Takes the string out of a request of a method whose params have such a member, as `member_of` tells:
+/// the message with an empty string in its place, and what it stood for. (Of another method's params
+/// it is whatever that makes of it.)
+pub(crate) fn lift_request(
+    text: &str,
+    member_of: impl Fn(&str) -> Option<&'static str>,
+) -> Option<(String, Vec<u8>)> {
+    let Lifted { member, rest, bytes } = lift_params(text)?;
+    let is_its = match rpc::parse_unversioned(&rest) {
+        Ok(Message::Request { method, .. }) => member_of(&method) == Some(member),
+        _ => false,
+    };
+    is_its.then_some((rest, bytes))
 }
 
 /// Takes the string out of a request, if there is one to take out.

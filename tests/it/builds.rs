@@ -11,9 +11,13 @@ const NATIVE: &str = "x86_64-unknown-linux-musl";
 const FOREIGN: &str = "aarch64-unknown-linux-musl";
 /// What the search costs, by ripgrep's libraries and their tables.
 const SEARCH: u64 = 7 << 18;
-/// The most bytes of the server-only build, and of the whole: 1.5 and 4 MiB, and the search.
-const BUDGETS: [(&str, &str, u64); 2] =
-    [("server", "server", (3 << 19) + SEARCH), ("whole", "release", (4 << 20) + SEARCH)];
+/// What Codex's dialect costs: most of it reads and writes its messages.
+const CODEX: u64 = 1 << 18;
+/// The most bytes of the server-only build, and of the whole: 1.5 and 4 MiB, and those two.
+const BUDGETS: [(&str, &str, u64); 2] = [
+    ("server", "server", (3 << 19) + SEARCH + CODEX),
+    ("whole", "release", (4 << 20) + SEARCH + CODEX),
+];
 
 /// What `sh tests/static.sh` has built, if it has.
 fn built(target: &str, directory: &str) -> Option<PathBuf> {

@@ -29,10 +29,11 @@ use super::epochs::Fence;
 use super::files::Files;
 use super::live::Live;
 use super::responder::{InFlight, Responder};
-use super::session::{Ask, with};
+use super::session::{Ask, with, with_content};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::Empty;
+use crate::protocol::lifted::{self, CHUNK, DATA};
 use crate::protocol::rpc::{Invalid, Message};
 use crate::transport::{End, Event, Outbox, Source, message};
 use environment::Info;
@@ -157,11 +158,19 @@ impl Session {
     }
 
     fn receive(&self, text: &str) {
+        match lifted::lift_request(text, member_of) {
+            Some((rest, bytes)) => self.take(&rest, Some(bytes)),
+            None => self.take(text, None),
+        }
+    }
+
+    /// Takes a message, and what was lifted out of it.
+    fn take(&self, text: &str, lifted: Option<Vec<u8>>) {
         match wire::parse(text) {
             Ok(Message::Request { id, method, params }) => {
                 match self.in_flight.begin(id, true, &self.outbox) {
                     Ok(responder) => {
-                        self.request(&method, Ask { params, lifted: None, responder });
+                        self.request(&method, Ask { params, lifted, responder });
                     }
                     Err(error) => self.reject(Some(id), &error),
                 }
@@ -188,13 +197,16 @@ impl Session {
             }),
             "process/start" => self.call(PROCESS, ask, |p, r, to| self.start(p, r, to)),
             "process/read" => self.call(PROCESS, ask, |p, r, to| self.read(&p, r, to)),
-            "process/write" => self.call(PROCESS, ask, commands::write),
+            "process/write" => with_content(ask, self.readied(PROCESS, commands::write)),
             "process/signal" => self.call(PROCESS, ask, |p, r, to| commands::interrupt(&p, r, to)),
             "process/terminate" => {
                 self.call(PROCESS, ask, |p, r, to| commands::terminate(&p, r, to))
             }
             "fs/readFile" => self.file(ask, |p, r, files| files.read_file(p, r)),
-            "fs/writeFile" => self.file(ask, |p, r, files| files.write_file(p, r)),
+            "fs/writeFile" => {
+                let write = |p, r, files: Calls<'_>| files.write_file(p, r);
+                with_content(ask, self.readied(FILES, self.unconfined(write)));
+            }
             "fs/createDirectory" => self.file(ask, |p, r, files| files.create_directory(p, r)),
             "fs/getMetadata" => self.file(ask, |p, r, files| files.metadata(p, r)),
             "fs/canonicalize" => self.file(ask, |p, r, files| files.canonicalize(p, r)),
@@ -204,7 +216,10 @@ impl Session {
             "fs/copy" => self.file(ask, |p, r, files| files.copy(p, r)),
             "fs/open" => self.file(ask, |p, r, files| files.open(p, r)),
             "fs/readBlock" => self.call(FILES, ask, |p, r, _| self.files().read_block(&p, r)),
-            "fs/writeBlock" => self.call(FILES, ask, |p, r, _| self.files().write_block(p, r)),
+            "fs/writeBlock" => {
+                let write = |p, r, _: &Attachment| self.files().write_block(p, r);
+                with_content(ask, self.readied(FILES, write));
+            }
             "fs/close" => self.call(FILES, ask, |p, r, _| self.files().close(&p, r)),
             _ => ask.responder.send::<()>(&Err(Error::new(
                 ErrorKind::MethodNotFound,
@@ -225,10 +240,7 @@ impl Session {
         ask: Ask<'a>,
         go_on: impl FnOnce(P, Responder, &Attachment),
     ) {
-        with(ask, |params, responder: Responder| match self.ready(family) {
-            Ok(attachment) => go_on(params, responder, attachment),
-            Err(error) => responder.send::<()>(&Err(error)),
-        });
+        with(ask, self.readied(family, go_on));
     }
 
     /// The same about a file, where no sandbox is asked for.
@@ -237,10 +249,30 @@ impl Session {
         ask: Ask<'a>,
         go_on: impl FnOnce(P, Responder, Calls<'_>),
     ) {
-        self.call(FILES, ask, |params: P, responder, _| match unconfined(params.sandbox()) {
+        with(ask, self.readied(FILES, self.unconfined(go_on)));
+    }
+
+    /// Goes on where the connection has come so far, or answers that it has not.
+    fn readied<P>(
+        &self,
+        family: &str,
+        go_on: impl FnOnce(P, Responder, &Attachment),
+    ) -> impl FnOnce(P, Responder) {
+        move |params, responder| match self.ready(family) {
+            Ok(attachment) => go_on(params, responder, attachment),
+            Err(error) => responder.send::<()>(&Err(error)),
+        }
+    }
+
+    /// Goes on where no sandbox is asked for, or answers that there is none.
+    fn unconfined<P: Confined>(
+        &self,
+        go_on: impl FnOnce(P, Responder, Calls<'_>),
+    ) -> impl FnOnce(P, Responder, &Attachment) {
+        move |params: P, responder, _: &Attachment| match unconfined(params.sandbox()) {
             Ok(()) => go_on(params, responder, self.files()),
             Err(error) => responder.send::<()>(&Err(error)),
-        });
+        }
     }
 
     /// # Errors
@@ -278,6 +310,15 @@ impl Session {
             }
             Err(error) => responder.send::<()>(&Err(error)),
         }
+    }
+}
+
+/// Which member of a method's params may be long.
+fn member_of(method: &str) -> Option<&'static str> {
+    match method {
+        "fs/writeFile" => Some(DATA),
+        "fs/writeBlock" | "process/write" => Some(CHUNK),
+        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::uri::Uri;
 use crate::error::{Error, Result};
 use crate::protocol::Base64;
+use crate::protocol::lifted::Carries;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -253,3 +254,21 @@ macro_rules! confined {
 }
 
 confined! { Path WriteFile Copy Open Walk }
+
+impl Carries for WriteFile {
+    fn put_back(&mut self, lifted: Vec<u8>) {
+        self.data_base64.0 = lifted;
+    }
+}
+
+impl Carries for WriteBlock {
+    fn put_back(&mut self, lifted: Vec<u8>) {
+        self.chunk.0 = lifted;
+    }
+}
+
+impl Carries for Write {
+    fn put_back(&mut self, lifted: Vec<u8>) {
+        self.chunk.0 = lifted;
+    }
+}

@@ -24,7 +24,7 @@ use super::responder::{InFlight, Responder};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind};
 use crate::process::Order;
-use crate::protocol::lifted::{self, Lifted};
+use crate::protocol::lifted;
 use crate::protocol::rpc::{self, Message};
 use crate::protocol::{Empty, FindParams, GrepParams, KillParams, KillResult, ProcessId, method};
 use crate::registry::Place;
@@ -172,16 +172,10 @@ impl Session {
     }
 
     fn receive(&self, text: &str, hurry: &dyn Fn() -> bool) {
-        if let Some(lifted) = lifted::lift_params(text) {
-            let Lifted { member, rest, bytes } = lifted;
-            // Of another method's params it is whatever that makes of it.
-            if let Ok(Message::Request { method, .. }) = &rpc::parse(&rest)
-                && lifted::member_of(method) == Some(member)
-            {
-                return self.take(&rest, Some(bytes), hurry);
-            }
+        match lifted::lift_request(text, lifted::member_of) {
+            Some((rest, bytes)) => self.take(&rest, Some(bytes), hurry),
+            None => self.take(text, None, hurry),
         }
-        self.take(text, None, hurry);
     }
 
     /// Takes a message, and what was lifted out of it.

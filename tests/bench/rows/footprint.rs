@@ -24,8 +24,7 @@ const REST: Duration = Duration::from_millis(150);
 /// Both builds, in the order of the table in the README.
 pub(super) fn footprint(arena: &Arena) -> Outcome<Vec<Row>> {
     let mut builds = vec![("whole", arena.binary.clone())];
-    let server_only = server_only(&arena.binary);
-    builds.extend(server_only.filter(|path| path.exists()).map(|path| ("server-only", path)));
+    builds.extend(server_only(&arena.binary).map(|path| ("server-only", path)));
     let mut taken = Vec::new();
     for (name, binary) in &builds {
         let size = float(binary.metadata()?.len());
@@ -50,8 +49,9 @@ pub(super) fn footprint(arena: &Arena) -> Outcome<Vec<Row>> {
 }
 
 /// Where the server-only build of the same target is.
-fn server_only(whole: &Path) -> Option<PathBuf> {
-    Some(whole.parent()?.parent()?.join("server/ta"))
+pub(super) fn server_only(whole: &Path) -> Option<PathBuf> {
+    let path = whole.parent()?.parent()?.join("server/ta");
+    path.exists().then_some(path)
 }
 
 struct Look {

@@ -42,6 +42,18 @@ fn a_server_on_stdio_is_all_that_is_needed() {
 }
 
 #[test]
+fn a_server_is_reached_by_a_command_that_reaches_one() {
+    const NAME: &str = "a_server_is_reached_by_a_command_that_reaches_one";
+    let Some(here) = Here::new(NAME) else { return };
+    let via = format!("'{}' {}", binary().display(), SERVE.join(" "));
+    here.reached_by(&binary(), &["connect", "--via", &via]);
+    let model = Model::that(&steps());
+    here.session(&model).finish();
+    let uid = fs::metadata(&here.cwd).map(|found| std::os::unix::fs::MetadataExt::uid(&found));
+    assert_done(&here, &model, uid.unwrap());
+}
+
+#[test]
 fn a_server_is_reached_through_the_real_ssh() {
     const NAME: &str = "a_server_is_reached_through_the_real_ssh";
     let Some(here) = Here::new(NAME) else { return };
