@@ -78,7 +78,7 @@ everything "$TA_STATIC"
 # What another build of the server could be without. (These are parts of names: what is skipped is about
 # commands that it has not.)
 integration "$built/$static/server/ta" endings:: healthcheck:: http:: minimal:: stdio:: wire:: \
-    --skip forward:: --skip minimal::empty --skip serve::
+    --skip codex::client --skip forward:: --skip minimal::empty --skip serve::
 "$cargo" test --locked --doc
 "$cargo" test --locked --lib
 everything "$built/debug/ta"
