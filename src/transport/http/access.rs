@@ -69,13 +69,14 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// Whether the value of a Host field is an address or `localhost`.
+/// Whether the value of a Host field is one of this machine's own names for itself.
 fn names_this_machine(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
     let bare = host.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
     let bare = bare.map_or(host, |(bare, _)| bare);
     let address = bare.strip_prefix('[').and_then(|bare| bare.strip_suffix(']')).unwrap_or(bare);
-    bare.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+    bare.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 /// Whether a token has been given and all that were given are right.

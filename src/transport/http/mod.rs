@@ -342,7 +342,9 @@ mod tests {
             let rest = format!(" HTTP/1.1\nHost: {host}");
             assert_eq!(from("::1", &rest, &access), 200, "{host}");
         }
-        for host in ["evil.example:4200", "localhost.evil.example", "", "[::1", "::1:x]"] {
+        for host in
+            ["evil.example:4200", "localhost.evil.example", "10.0.0.3:4200", "", "[::1", "::1:x]"]
+        {
             let rest = format!(" HTTP/1.1\nHost: {host}");
             assert_eq!(from("::1", &rest, &access), 401, "{host}");
             assert_eq!(from("::1", &rest, &open), 200, "{host}");

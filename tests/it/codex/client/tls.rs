@@ -9,13 +9,18 @@ use crate::tls::front::{Front, Kind};
 #[test]
 fn a_server_behind_tls_is_reached_with_a_token() {
     const NAME: &str = "a_server_behind_tls_is_reached_with_a_token";
-    if Kind::Stunnel.is_missing(NAME) {
-        return;
+    for kind in [Kind::Stunnel, Kind::Nginx, Kind::Caddy] {
+        if !kind.is_missing(NAME) {
+            behind(NAME, kind);
+        }
     }
-    let Some(here) = Here::new(NAME) else { return };
+}
+
+fn behind(test: &str, kind: Kind) {
+    let Some(here) = Here::new(test) else { return };
     let (server, authority) = (Server::start(), Authority::new());
     let certificate = authority.certify("DNS:localhost");
-    let front = Front::start(Kind::Stunnel, server.address, &certificate);
+    let front = Front::start(kind, server.address, &certificate);
     here.reached_at(&format!("wss://localhost:{}", front.address.port()), TOKEN);
     let model = Model::that(&[exec("echo hello; pwd")]);
     let mut command = here.command(&model, &["--dangerously-bypass-approvals-and-sandbox"]);
