@@ -64,7 +64,7 @@ pub(super) struct ExecServer {
     /// speak on stdin and stdout with one peer, and listen nowhere
     #[argh(switch)]
     stdio: bool,
-    /// what is spoken with --stdio: exec, or codex, as Codex's exec-server does (exec)
+    /// what is spoken on stdin and stdout: exec, or codex, as Codex's exec-server does (exec)
     #[argh(option, default = "Dialect::ExecRpc", from_str_fn(dialect))]
     dialect: Dialect,
     /// do not speak Codex's dialect at ws://HOST:PORT/ as well

@@ -60,6 +60,7 @@ fn bash_completes_commands_options_and_values() {
     assert_eq!(complete(&format!("ta run --token-file = {partly}")), [token.to_str().unwrap()]);
     assert_eq!(complete(&format!("ta run --env A=b -i cat {partly}")), [token.to_str().unwrap()]);
     assert_eq!(complete("ta exec-server --log-format j"), ["json"]);
+    assert_eq!(complete("ta exec-server --dialect c"), ["codex"]);
     assert_eq!(complete("ta completions f"), ["fish"]);
     assert!(complete("ta run --exec ''").is_empty(), "hosts are not known");
     assert!(complete("ta run ls --").is_empty(), "these are the command's own");

@@ -109,6 +109,7 @@ fn value_of(long: &str) -> Value {
         // That of `ta run` is on another machine, which often has the same.
         "--cwd" | "--server-dir" => Value::Directory,
         "--log-level" => Value::Words(&["off", "error", "warn", "info", "debug"]),
+        "--dialect" => Value::Words(&["exec", "codex"]),
         "--log-format" => Value::Words(&["text", "json"]),
         _ => Value::Any,
     }
