@@ -29,6 +29,9 @@ use crate::transport::{
 
 /// How long the last frame may take to be written.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// The size of a pipe to the peer.
+const PIPE: i32 = 512 * 1024;
+
 /// One accepted connection.
 pub(super) struct Connection {
     pub(super) config: Arc<Config>,
@@ -350,6 +353,8 @@ pub(crate) fn serve_stdio(config: Config, environment: Machine, stop: &Arc<Waker
     };
     let input = sys::fd::duplicate_standard(0).map_err(what("stdin"))?;
     let output = sys::fd::duplicate_standard(1).map_err(what("stdout"))?;
+    // A line may be longer than a pipe usually holds.
+    sys::fd::grow_pipe(output.as_fd(), PIPE);
     let target = Box::new(std::fs::File::from(output));
     let ended = serve_lines(&Arc::new(config), &Arc::new(environment), input, target, stop);
     let (end, life) = ended.map_err(what("stdin and stdout"))?;
