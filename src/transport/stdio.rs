@@ -1,6 +1,6 @@
 //! A message per line, over stdin and stdout or any two streams.
 
-use std::io;
+use std::io::{self, BufRead};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
@@ -76,14 +76,15 @@ impl LineSource {
 
     /// The range of the next whole line in `read`, its line feed not included.
     fn take_line(&mut self) -> Option<std::ops::Range<usize>> {
-        let found = self.read[self.searched..].iter().position(|byte| *byte == b'\n');
-        let Some(found) = found else {
-            self.searched = self.read.len();
+        // (It looks at many bytes at a time. Skipping in memory cannot fail.)
+        let mut rest = &self.read[self.searched..];
+        let skipped = rest.skip_until(b'\n').unwrap_or(0);
+        self.searched += skipped;
+        if skipped == 0 || self.read[self.searched - 1] != b'\n' {
             return None;
-        };
-        let line = self.taken..self.searched + found;
-        self.taken = line.end + 1;
-        self.searched = self.taken;
+        }
+        let line = self.taken..self.searched - 1;
+        self.taken = self.searched;
         Some(line)
     }
 
