@@ -29,6 +29,7 @@ pub(crate) use session::Session;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error::{Error, ErrorKind};
 use crate::transport::http::Access;
 
 /// How the server is set up.
@@ -51,6 +52,13 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// What is said of a message that is too long.
+    fn too_long(&self) -> Error {
+        let most = self.max_message_bytes;
+        let message = format!("the message is longer than {most} bytes (--max-message-bytes)");
+        Error::new(ErrorKind::InvalidRequest, message)
+    }
+
     /// For a peer in the same program, which can neither be a stranger nor be silent.
     fn in_memory() -> Self {
         Self {

@@ -128,16 +128,7 @@ impl Session {
         loop {
             match source.next() {
                 Event::Message(text) => self.receive(text),
-                Event::TooLong => self.reject(
-                    None,
-                    &Error::new(
-                        ErrorKind::InvalidRequest,
-                        format!(
-                            "the message is longer than {} bytes (--max-message-bytes)",
-                            self.config.max_message_bytes
-                        ),
-                    ),
-                ),
+                Event::TooLong => self.reject(None, &self.config.too_long()),
                 Event::NotText(why) => {
                     let message = format!("not UTF-8: {why}");
                     self.reject(None, &Error::new(ErrorKind::Parse, message));

@@ -138,13 +138,7 @@ impl Session {
             }
             match event {
                 Event::Message(text) => self.receive(text, hurry),
-                Event::TooLong => self.refuse(&Error::new(
-                    ErrorKind::InvalidRequest,
-                    format!(
-                        "the message is longer than {} bytes (--max-message-bytes)",
-                        self.config.max_message_bytes
-                    ),
-                )),
+                Event::TooLong => self.refuse(&self.config.too_long()),
                 Event::NotText(why) => {
                     self.refuse(&Error::new(ErrorKind::Parse, format!("not UTF-8: {why}")));
                 }

@@ -11,7 +11,7 @@ use super::model::{Model, SAID, Step};
 use crate::pi::there::There;
 use crate::support::proxy::Proxy;
 use crate::support::server::wait;
-use crate::support::{TOKEN, TempDir};
+use crate::support::{TOKEN, TempDir, contents};
 
 /// How long one session may take.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
@@ -111,21 +111,7 @@ impl Here {
 
     /// All files that Codex works among, with their content.
     pub(super) fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        let mut found = Vec::new();
-        let mut left = vec![self.cwd.clone()];
-        while let Some(dir) = left.pop() {
-            for entry in std::fs::read_dir(dir).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    left.push(path);
-                } else {
-                    let content = std::fs::read(&path).unwrap();
-                    found.push((path, content));
-                }
-            }
-        }
-        found.sort();
-        found
+        contents(&[&self.cwd])
     }
 }
 

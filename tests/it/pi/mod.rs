@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::server::wait;
-use crate::support::{TempDir, Victim, binary, eventually, lacks, skipped};
+use crate::support::{TempDir, Victim, binary, contents, eventually, lacks, skipped};
 use there::There;
 
 /// How long one session of pi may take.
@@ -151,21 +151,7 @@ impl Here {
 
     /// All files that pi works among, with their content: nothing of them may change.
     fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        let mut found = Vec::new();
-        let mut left = vec![self.cwd.clone(), self.dir.join("home")];
-        while let Some(dir) = left.pop() {
-            for entry in std::fs::read_dir(dir).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    left.push(path);
-                } else {
-                    let content = std::fs::read(&path).unwrap();
-                    found.push((path, content));
-                }
-            }
-        }
-        found.sort();
-        found
+        contents(&[&self.cwd, &self.dir.join("home")])
     }
 
     /// What pi has put beside its own things in the directory for temporary files.

@@ -198,6 +198,25 @@ impl TempDir {
     }
 }
 
+/// All files below these directories, with their content, by name.
+pub(crate) fn contents(directories: &[&Path]) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut left: Vec<_> = directories.iter().map(|directory| directory.to_path_buf()).collect();
+    while let Some(directory) = left.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                left.push(path);
+            } else {
+                let content = std::fs::read(&path).unwrap();
+                found.push((path, content));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
 impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);

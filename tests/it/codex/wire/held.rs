@@ -50,16 +50,22 @@ fn a_job_that_goes_on_writing_is_not_held_up() {
     assert_eq!(peer.sh("q", "echo and what comes after").out(), "and what comes after\n");
 }
 
+/// What the command `p` has left in the background: in its group, and in a session of its own.
+fn jobs(peer: &mut Peer) -> [Victim; 2] {
+    let [group, session] = [Victim::new(), Victim::new()];
+    let line = format!("{} & setsid {} & echo x", group.command(), session.command());
+    peer.sh("p", &line);
+    group.await_alive();
+    session.await_alive();
+    [group, session]
+}
+
 /// Codex says `terminate` of every command that is over, and does not mean the job.
 #[test]
 fn the_first_terminate_after_the_end_leaves_a_job_alone_and_the_second_ends_it() {
     let server = Server::start();
     let mut peer = Peer::connect(&server);
-    let (group, session) = (Victim::new(), Victim::new());
-    let line = format!("{} & setsid {} & echo x", group.command(), session.command());
-    peer.sh("p", &line);
-    group.await_alive();
-    session.await_alive();
+    let [group, session] = jobs(&mut peer);
     assert!(!peer.terminate("p"));
     assert_eq!(peer.sh("q", "sleep 0.3; echo later").out(), "later\n");
     group.assert_alive();
@@ -73,11 +79,7 @@ fn the_first_terminate_after_the_end_leaves_a_job_alone_and_the_second_ends_it()
 fn a_job_ends_with_its_session() {
     let server = crate::support::Setup::new().args(["--codex-resume", "0"]).listen();
     let mut peer = Peer::connect(&server);
-    let (group, session) = (Victim::new(), Victim::new());
-    let line = format!("{} & setsid {} & echo x", group.command(), session.command());
-    peer.sh("p", &line);
-    group.await_alive();
-    session.await_alive();
+    let [group, session] = jobs(&mut peer);
     peer.wire().hang_up();
     group.await_gone();
     session.await_gone();
