@@ -5,7 +5,7 @@ STATIC := x86_64-unknown-linux-musl
 TARGETS := $(STATIC) aarch64-unknown-linux-musl
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: all run test lint static dist bench install clean fuzz test-tools
+.PHONY: all run test lint static dist bench bench-peers install clean fuzz test-tools
 
 all:
 	$(CARGO) build --release --locked
@@ -31,11 +31,16 @@ static:
 dist:
 	CARGO=$(CARGO) sh tests/dist.sh
 
-# Speed and memory of the static binary, each beside its bare floor in the same run, with the
-# bounds it holds itself to. `make bench ARGS=--quick`, or `ARGS="spawn output"` for some rows;
-# `ARGS=before BEFORE=REVISION` takes turns with an earlier revision.
+# Speed and memory of the static binary beside Codex's server, OpenSSH and bare system calls, taking
+# turns in one run, with the bounds it holds itself to. `make bench ARGS=--quick`, or
+# `ARGS="spawn output"` for some rows; `ARGS=before BEFORE=REVISION` takes turns with an earlier
+# revision. (`make bench-peers` installs those others.)
 bench:
 	CARGO=$(CARGO) BEFORE=$(BEFORE) sh tests/bench.sh $(STATIC) $(ARGS)
+
+bench-peers:
+	@sh tests/tools.sh ssh sshd npm rg fdfind
+	@sh tests/real.sh $(TARGET)/real codex
 
 # Longer than the seeded requests of `make test`: coverage-guided, for SECONDS.
 SECONDS ?= 600

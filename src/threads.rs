@@ -2,12 +2,9 @@
 //! one costs as much as a tenth of starting a small program, and stopping it as much again.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-
-use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::sync::lock;
 
@@ -20,19 +17,31 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Holds nothing: a job is handed to a thread that waits, or is not taken.
-static HANDOVER: LazyLock<(Sender<Job>, Receiver<Job>)> = LazyLock::new(|| bounded(0));
-static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// Threads that wait for another job, the last one at the end: it is the one whose memory and
+/// processor are still warm.
+static WAITING: Mutex<Vec<Arc<Seat>>> = Mutex::new(Vec::new());
+
+/// Where one thread waits.
+#[derive(Default)]
+struct Seat {
+    job: Mutex<Option<Job>>,
+    given: Condvar,
+}
 
 /// Runs a job on a thread of its own.
 ///
 /// # Errors
 /// `EAGAIN` where there can be no more threads; the job has been dropped.
 pub(crate) fn run(job: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    match HANDOVER.0.try_send(Box::new(job)) {
-        Ok(()) => Ok(()),
-        Err(refused) => {
-            let job = refused.into_inner();
+    let job: Job = Box::new(job);
+    let seat = lock(&WAITING).pop();
+    match seat {
+        Some(seat) => {
+            *lock(&seat.job) = Some(job);
+            seat.given.notify_one();
+            Ok(())
+        }
+        None => {
             let thread = thread::Builder::new().name("worker".to_owned()).stack_size(STACK);
             thread.spawn(move || work(job)).map(drop)
         }
@@ -59,11 +68,41 @@ pub(crate) fn run_on<T: Send + 'static>(
 }
 
 fn work(first: Job) {
+    let seat = Arc::new(Seat::default());
     let mut next = Some(first);
     while let Some(job) = next {
         job();
-        let waiting = WAITING.fetch_add(1, Ordering::Relaxed);
-        next = if waiting < IDLE { HANDOVER.1.recv_timeout(PATIENCE).ok() } else { None };
-        WAITING.fetch_sub(1, Ordering::Relaxed);
+        next = wait(&seat);
+    }
+}
+
+/// Waits for another job; `None` where enough others wait, or none has come for a while.
+fn wait(seat: &Arc<Seat>) -> Option<Job> {
+    let mut waiting = lock(&WAITING);
+    if waiting.len() >= IDLE {
+        return None;
+    }
+    waiting.push(Arc::clone(seat));
+    drop(waiting);
+    let is_empty = |job: &mut Option<Job>| job.is_none();
+    let waited = seat.given.wait_timeout_while(lock(&seat.job), PATIENCE, is_empty);
+    let (mut job, _) = waited.unwrap_or_else(PoisonError::into_inner);
+    if job.is_some() {
+        return job.take();
+    }
+    drop(job);
+    let mut waiting = lock(&WAITING);
+    let place = waiting.iter().position(|other| Arc::ptr_eq(other, seat));
+    match place {
+        Some(place) => {
+            waiting.remove(place);
+            None
+        }
+        // Whoever has taken the seat away brings a job to it.
+        None => {
+            drop(waiting);
+            let waited = seat.given.wait_while(lock(&seat.job), is_empty);
+            waited.unwrap_or_else(PoisonError::into_inner).take()
+        }
     }
 }

@@ -12,4 +12,6 @@ if [ -n "${BEFORE:-}" ]; then
     sh tests/before.sh "$BEFORE" "$target"
     export TA_BEFORE="$PWD/target/before/ta"
 fi
+# (A thousand connections at once, and both ends are here.)
+ulimit -n 8192 2>/dev/null || :
 exec "$cargo" bench --locked --bench bench -- "$@"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs real programs, once: from the npm registry into a directory and others beside it (MCP and
-# language servers and their real clients, two versions of the agent pi with a Node that is new enough,
-# and Codex), from PyPI what reads metrics. Where that cannot be done it says so; in CI that is a failure.
+# Installs real programs, once: from the npm registry into directories that begin with the given one
+# (MCP and language servers and their real clients, two versions of the agent pi with a Node that is
+# new enough, and Codex; `real.sh DIRECTORY codex`: Codex alone), from PyPI what reads metrics. Where
+# that cannot be done it says so; in CI that is a failure.
 set -eu
 
 # What is to be in a directory, which then says so in a file.
@@ -30,14 +31,16 @@ case $(uname -m) in
     *) arch=x64 ;;
 esac
 
+# (Codex for this machine alone, without the launcher: what runs is the program itself.)
+put "$1-codex" "codex@npm:@openai/codex@0.171.0-linux-$arch"
+[ "${2:-all}" = all ] || exit 0
+
 put "$1" @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/inspector@2.12.0 \
     @modelcontextprotocol/server-everything@2026.8.31 \
     @modelcontextprotocol/server-filesystem@2026.8.31 typescript-language-server@4.4.0 \
     typescript@5.9.3 vscode-jsonrpc@8.2.1
 put "$1-pi-1.6" @earendil-works/pi-coding-agent@1.6.0 @types/node@22.19.19 "node-linux-$arch@24.22.1"
 put "$1-pi-0.74" @earendil-works/pi-coding-agent@0.74.2
-# (Codex for this machine alone, without the launcher: what runs is the program itself.)
-put "$1-codex" "codex@npm:@openai/codex@0.171.0-linux-$arch"
 
 modules='prometheus_client==0.21.0'
 if [ "$(cat "$1-python/packages" 2>/dev/null)" != "$modules" ]; then

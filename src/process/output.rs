@@ -118,14 +118,20 @@ impl Outputs {
         }
     }
 
-    /// Takes note of what a wait told, data having been asked for where `reads`.
-    pub(super) fn note(&mut self, poll: &Poll, reads: bool) {
+    /// Takes note of what a wait told, data having been asked for where `reads`. Answers whether one
+    /// has ended.
+    pub(super) fn note(&mut self, poll: &Poll, reads: bool) -> bool {
+        let mut has_ended = false;
         for (output, place) in &mut self.outputs {
             match place.map(|place| poll.ready(place)) {
-                Some(ready) if ready.any() => output.note(ready, reads, self.exited),
+                Some(ready) if ready.any() => {
+                    output.note(ready, reads, self.exited);
+                    has_ended = has_ended || output.from.is_none();
+                }
                 _ => *place = None,
             }
         }
+        has_ended
     }
 
     /// Reads what the last wait told of and hands it over. Answers whether anything came.

@@ -298,7 +298,7 @@ impl<'a> Worker<'a> {
         if self.poll.ready(woken).any() {
             self.mailbox.waker().reset();
         }
-        self.outputs.note(&self.poll, reads);
+        let output_ended = self.outputs.note(&self.poll, reads);
         if stdin.is_some_and(|place| self.poll.ready(place).any()) {
             self.stdin.advance();
         }
@@ -309,6 +309,11 @@ impl<'a> Worker<'a> {
                 Ok(status) => self.note_exit(status),
                 Err(_) => self.note_exit(None),
             }
+        }
+        // A program that exits closes its outputs one after the other, and each wakes this thread, as
+        // a rule on the processor that the program was about to exit on.
+        if output_ended && !self.exited {
+            thread::yield_now();
         }
     }
 

@@ -10,6 +10,8 @@ use base64::engine::general_purpose::{PAD, STANDARD};
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::sys;
+
 /// The standard alphabet with what the processor has for it: 3 to 6 times as fast.
 static ENGINE: LazyLock<Simd> = LazyLock::new(|| Simd::standard(PAD));
 
@@ -46,23 +48,42 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, String> {
     ENGINE.decode(text).map_err(|error| format!("not base64: {error}").to_lowercase())
 }
 
+/// What is encoded and decoded at a time, in bytes and in characters. Room for it has to be cleared
+/// first, and is still in the processor's cache then.
+const PIECE: usize = 48 * 1024;
+const ENCODED: usize = PIECE / 3 * 4;
+
 /// Appends the bytes of one string. `false`, with nothing appended, where it is not base64.
 pub(crate) fn decode_onto(text: &str, buffer: &mut Vec<u8>) -> bool {
     let start = buffer.len();
-    buffer.resize(start + text.len().div_ceil(4) * 3, 0);
-    let written = ENGINE.decode_slice(text, &mut buffer[start..]);
-    buffer.truncate(start + written.as_ref().copied().unwrap_or(0));
-    written.is_ok()
+    buffer.reserve(text.len().div_ceil(4) * 3);
+    let mut pieces = text.as_bytes().chunks(ENCODED).peekable();
+    while let Some(piece) = pieces.next() {
+        // Padding is the end of the string; the engine sees the end of the piece alone.
+        let is_padded_within = pieces.peek().is_some() && piece.ends_with(b"=");
+        let place = buffer.len();
+        sys::extend_with_zeros(buffer, piece.len().div_ceil(4) * 3);
+        match ENGINE.decode_slice(piece, &mut buffer[place..]) {
+            Ok(count) if !is_padded_within => buffer.truncate(place + count),
+            _ => {
+                buffer.truncate(start);
+                return false;
+            }
+        }
+    }
+    true
 }
 
 /// Appends the base64 of `bytes`.
 pub(crate) fn encode_onto(bytes: &[u8], buffer: &mut Vec<u8>) {
-    let start = buffer.len();
-    let length = bytes.len().div_ceil(3) * 4;
-    buffer.resize(start + length, 0);
-    // The slice has exactly the encoded length, so the only error there is cannot happen.
-    let written = ENGINE.encode_slice(bytes, &mut buffer[start..]).unwrap_or(0);
-    buffer.truncate(start + written);
+    buffer.reserve(bytes.len().div_ceil(3) * 4);
+    for piece in bytes.chunks(PIECE) {
+        let place = buffer.len();
+        sys::extend_with_zeros(buffer, piece.len().div_ceil(3) * 4);
+        // The slice has exactly the encoded length, so the only error there is cannot happen.
+        let count = ENGINE.encode_slice(piece, &mut buffer[place..]).unwrap_or(0);
+        buffer.truncate(place + count);
+    }
 }
 
 /// A string without a NUL byte, for what becomes an argument, a path or the like.
@@ -87,6 +108,30 @@ mod tests {
             let text = std::str::from_utf8(&buffer).unwrap();
             let encoded = text.strip_prefix("before ").unwrap();
             assert_eq!(decode(encoded).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_long_string_is_decoded_in_pieces_and_padded_at_its_end_alone() {
+        for length in [PIECE - 1, PIECE, PIECE + 1, 3 * PIECE, 3 * PIECE + 2] {
+            let bytes: Vec<u8> = (0..length).map(|place| (place % 251) as u8).collect();
+            let mut text = Vec::new();
+            encode_onto(&bytes, &mut text);
+            let text = String::from_utf8(text).unwrap();
+            assert_eq!(decode(&text).unwrap(), bytes);
+            let mut decoded = b"before ".to_vec();
+            assert!(decode_onto(&text, &mut decoded));
+            assert_eq!(decoded.strip_prefix(b"before "), Some(&*bytes));
+            // Padding between two pieces, and what is no base64 in each of them.
+            for (place, wrong) in [(ENCODED - 1, "="), (3, "!"), (text.len() - 4, "\u{7f}")] {
+                let mut text = text.clone();
+                if place < text.len() - 4 || wrong != "=" {
+                    text.replace_range(place..=place, wrong);
+                    let mut decoded = b"before ".to_vec();
+                    assert!(!decode_onto(&text, &mut decoded), "{wrong:?} at {place} of {length}");
+                    assert_eq!(decoded, b"before ");
+                }
+            }
         }
     }
 }

@@ -101,7 +101,7 @@ fn lift(text: &str, object: &str, members: &[&'static str]) -> Option<Lifted> {
     })?;
     let opened = reader.0.strip_prefix('"')?;
     let (before, content) = text.split_at_checked(early.len() - opened.len())?;
-    let string = content.get(..content.find('"')?)?;
+    let string = content.get(..memchr::memchr(b'"', content.as_bytes())?)?;
     // Where it is not most of the message, nothing is won.
     if string.len() < text.len() / 2 {
         return None;

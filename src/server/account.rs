@@ -28,7 +28,8 @@ pub(super) struct Account {
 struct Started {
     pid: i32,
     at: Instant,
-    counted: metrics::Process,
+    /// Until its end is.
+    counted: Option<metrics::Process>,
 }
 
 impl Account {
@@ -43,7 +44,7 @@ impl Account {
 
     /// It runs, on behalf of a connection that carries this.
     pub(super) fn started(&mut self, pid: i32, traffic: &Traffic) {
-        let counted = metrics::Process::start(self.told.kind, traffic);
+        let counted = Some(metrics::Process::start(self.told.kind, traffic));
         self.started = Some(Started { pid, at: Instant::now(), counted });
         self.told.log(log::Level::Debug, "process started", &[("pid", &pid)]);
     }
@@ -60,8 +61,15 @@ impl Account {
         self.told.log(log::Level::Info, "process not started", &[("why", &why)]);
     }
 
-    /// It has ended so.
+    /// It has ended so. Metrics know it from now on; the log line is written by [`Account::log_ended`].
     pub(super) fn ended(&mut self, ending: &Ending) {
+        if let Some(counted) = self.started.as_mut().and_then(|started| started.counted.take()) {
+            counted.end(how(ending));
+        }
+    }
+
+    /// The log line, for when the host has been told: to write it takes as long as that does.
+    pub(super) fn log_ended(&mut self, ending: &Ending) {
         self.log_end(Some(ending));
     }
 
@@ -75,7 +83,9 @@ impl Account {
             Some((None, None)) => "unknown".to_owned(),
             None => "disconnected".to_owned(),
         };
-        counted.end(how);
+        if let Some(counted) = counted {
+            counted.end(how);
+        }
         let (stdout, stderr) =
             ending.map_or((0, 0), |ending| (ending.stdout_bytes, ending.stderr_bytes));
         let mut fields: Vec<log::Field<'_>> =

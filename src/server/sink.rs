@@ -128,6 +128,7 @@ impl Sink for HostSink {
             None => {}
         }
         self.lane = Some(lane);
+        self.account.log_ended(ending);
     }
 
     fn gone(&mut self, remaining: Option<Arc<Group>>) {

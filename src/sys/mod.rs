@@ -4,6 +4,7 @@
 //! together, such as a spawn). Policy — what to do with a status, when to kill — lives above.
 #![allow(unsafe_code, reason = "this is the one module that may call into libc")]
 
+pub(crate) mod blocks;
 pub(crate) mod child;
 #[cfg(target_os = "linux")]
 mod clone;
@@ -40,5 +41,16 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return result,
         }
+    }
+}
+
+/// Appends so many zeros. (`Vec::resize` does that byte by byte in a build that is to be small.)
+pub(crate) fn extend_with_zeros(buffer: &mut Vec<u8>, count: usize) {
+    buffer.reserve(count);
+    let length = buffer.len();
+    // SAFETY: the capacity is `length + count` at the least, and the bytes are initialised here.
+    unsafe {
+        buffer.as_mut_ptr().add(length).write_bytes(0, count);
+        buffer.set_len(length + count);
     }
 }

@@ -13,7 +13,7 @@ use crate::sys::{self, host};
 /// What the server reads at a time. Idle connections keep this much each, so it is small.
 pub(crate) const SERVER_READ_BUFFER: usize = 16 * 1024;
 /// What a client reads at a time: it is the one that output comes to.
-pub(crate) const CLIENT_READ_BUFFER: usize = 256 * 1024;
+pub(crate) const CLIENT_READ_BUFFER: usize = 64 * 1024;
 
 /// How the connection is read.
 pub(crate) fn config(read_buffer: usize, max_message_bytes: usize) -> WebSocketConfig {
@@ -297,15 +297,13 @@ pub(super) fn write_header(buffer: &mut [u8], mask: Option<[u8; 4]>) -> usize {
 
 fn apply_mask(payload: &mut [u8], mask: [u8; 4]) {
     let [a, b, c, d] = mask;
-    let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
-    let mut chunks = payload.chunks_exact_mut(8);
-    for chunk in &mut chunks {
-        let masked = u64::from_ne_bytes(chunk.try_into().unwrap_or_default()) ^ wide;
-        chunk.copy_from_slice(&masked.to_ne_bytes());
+    // (As whole numbers: a small build does arrays and iterators byte by byte, at a tenth of the rate.)
+    let wide = u128::from_ne_bytes([a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d]);
+    let (blocks, rest) = payload.as_chunks_mut::<16>();
+    for block in blocks {
+        *block = (u128::from_ne_bytes(*block) ^ wide).to_ne_bytes();
     }
-    for (byte, mask) in chunks.into_remainder().iter_mut().zip([a, b, c, d, a, b, c]) {
-        *byte ^= mask;
-    }
+    rest.iter_mut().zip(mask.into_iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
 }
 
 /// A mask that a peer cannot foresee. (Its purpose is that no web page can make a client send

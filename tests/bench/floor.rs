@@ -18,7 +18,12 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Outcome<()> {
 
 /// Reads all of a program's output through the pipe that std makes, and answers the count.
 pub(crate) fn read_output(program: &str, arguments: &[&str]) -> Outcome<u64> {
-    let mut child = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn()?;
+    output_of(Command::new(program).args(arguments))
+}
+
+/// How many bytes a program writes, which must end with success.
+pub(crate) fn output_of(command: &mut Command) -> Outcome<u64> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let mut stdout = child.stdout.take().ok_or("no stdout")?;
     let mut buffer = vec![0_u8; 64 * 1024];
     let mut sum = 0;
@@ -29,7 +34,7 @@ pub(crate) fn read_output(program: &str, arguments: &[&str]) -> Outcome<u64> {
         }
     }
     let status = child.wait()?;
-    status.success().then_some(sum).ok_or_else(|| format!("{program} ended with {status}").into())
+    status.success().then_some(sum).ok_or_else(|| format!("a program ended with {status}").into())
 }
 
 /// The least that a server with a thread a connection can be: this program, started anew, which

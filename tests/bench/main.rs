@@ -11,18 +11,17 @@
 #![allow(clippy::disallowed_methods, reason = "no thread of this program takes signals")]
 
 mod arena;
-mod codex;
 mod commands;
 mod contest;
 mod figures;
 mod floor;
 mod options;
+mod peers;
 mod procfs;
 mod raw;
 mod report;
 mod rows;
 mod server;
-mod ssh;
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -31,6 +30,10 @@ use std::process::ExitCode;
 use arena::Arena;
 use options::{Options, Wanted};
 use report::Report;
+
+/// As `ta` has it; all clients here have the same.
+#[global_allocator]
+static ALLOCATOR: ta_exec::cli::LargePages = ta_exec::cli::LargePages;
 
 /// Whatever goes wrong here ends a row, and is shown in its place.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;

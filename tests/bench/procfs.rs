@@ -33,6 +33,37 @@ fn status(pid: u32, field: &str) -> Outcome<f64> {
     Ok(float(kib.ok_or_else(|| format!("/proc/{pid}/status has no {field}"))?) * 1024.0)
 }
 
+/// Resident memory in bytes, of which each process that shares a page has its part.
+pub(crate) fn proportional(pid: u32) -> Outcome<f64> {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    let text = fs::read_to_string(&path)?;
+    let kib = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kib = kib.and_then(|kib| kib.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    Ok(float(kib.ok_or_else(|| format!("{path} has no Pss"))?) * 1024.0)
+}
+
+/// A process and those below it that run the same program, or another one of its family (sshd has
+/// several, whose names begin alike).
+pub(crate) fn same_program(root: u32) -> Outcome<Vec<u32>> {
+    let name = |pid: u32| {
+        let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    };
+    let family = name(root);
+    let (mut all, mut at) = (vec![root], 0);
+    while let Some(pid) = all.get(at).copied() {
+        at += 1;
+        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+        // (Each thread has the children that it has started itself.)
+        for task in tasks.flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            let children = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
+            all.extend(children.filter(|child| name(*child).starts_with(&family)));
+        }
+    }
+    Ok(all)
+}
+
 /// How many threads it has and how many descriptors are open in it.
 pub(crate) fn threads_and_descriptors(pid: u32) -> Outcome<(usize, usize)> {
     let entries = |name| Ok::<_, std::io::Error>(fs::read_dir(name)?.count());
@@ -58,10 +89,20 @@ pub(crate) fn settled(pid: u32) -> Outcome<(usize, usize)> {
 
 /// Seconds on the processor so far, in user mode and in the kernel, its children's not counted.
 pub(crate) fn processor_time(pid: u32) -> Outcome<f64> {
+    processor_times(pid, 2)
+}
+
+/// The same with those of the children that it has seen the end of.
+pub(crate) fn processor_time_of_all(pid: u32) -> Outcome<f64> {
+    processor_times(pid, 4)
+}
+
+fn processor_times(pid: u32, fields_from_14th: usize) -> Outcome<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let fields = text.rsplit_once(") ").map(|(_, rest)| rest.split(' ')).into_iter().flatten();
-    // utime and stime, the 14th and 15th field, in hundredths on every architecture there is.
-    let ticks = fields.skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+    // utime, stime, cutime and cstime, in hundredths on every architecture there is.
+    let ticks =
+        fields.skip(11).take(fields_from_14th).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
     Ok(float(ticks) / 100.0)
 }
 

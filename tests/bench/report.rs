@@ -19,12 +19,35 @@ pub(crate) enum Bound {
     AboveFloor(f64),
     /// At least that part of the floor.
     PartOfFloor(f64),
-    /// At least that part of the entry at that place.
-    PartOf(usize, f64),
+    /// At least that part of the entry of this name, where there is one.
+    PartOf(&'static str, f64),
+    /// At most so many times the entry of this name, where there is one.
+    TimesOf(&'static str, f64),
     /// At most that much.
     AtMost(f64),
-    /// At least that much.
-    AtLeast(f64),
+    /// Its 99th percentile at most that much.
+    WorstAtMost(f64),
+}
+
+impl Bound {
+    /// As the JSON file has it: its kind, the number, and who else is meant.
+    fn parts(self) -> (&'static str, f64, Option<&'static str>) {
+        match self {
+            Self::TimesFloor(most) => ("atMostTimesFloor", most, None),
+            Self::AboveFloor(most) => ("atMostAboveFloor", most, None),
+            Self::PartOfFloor(least) => ("atLeastTimesFloor", least, None),
+            Self::PartOf(other, least) => ("atLeastTimes", least, Some(other)),
+            Self::TimesOf(other, most) => ("atMostTimes", most, Some(other)),
+            Self::AtMost(most) => ("atMost", most, None),
+            Self::WorstAtMost(most) => ("worstAtMost", most, None),
+        }
+    }
+}
+
+/// A ratio with as many digits as are of use.
+fn short(ratio: f64) -> String {
+    let digits = if ratio < 0.1 { 3 } else { 2 };
+    format!("{ratio:.digits$}")
 }
 
 /// One comparison: the first entry is the floor, if there is one.
@@ -42,13 +65,14 @@ pub(crate) struct Row {
 
 struct Entry {
     measured: Measured,
-    bound: Option<Bound>,
+    bounds: Vec<Bound>,
 }
 
 impl Row {
     /// A row whose first entry is the floor of all others.
     pub(crate) fn beside_floor(title: impl Into<String>, unit: Unit, all: Vec<Measured>) -> Self {
-        let entries = all.into_iter().map(|measured| Entry { measured, bound: None }).collect();
+        let entries =
+            all.into_iter().map(|measured| Entry { measured, bounds: Vec::new() }).collect();
         let (title, has_floor) = (title.into(), true);
         Self { name: "", title, unit, has_floor, entries, notes: Vec::new(), failure: None }
     }
@@ -71,9 +95,21 @@ impl Row {
     /// States what must hold of the entry at `place`.
     pub(crate) fn bound(mut self, place: usize, bound: Bound) -> Self {
         if let Some(entry) = self.entries.get_mut(place) {
-            entry.bound = Some(bound);
+            entry.bounds.push(bound);
         }
         self
+    }
+
+    /// The same of the entry of that name, if it is there.
+    pub(crate) fn bound_of(self, name: &str, bound: Bound) -> Self {
+        match self.place_of(name) {
+            Some(place) => self.bound(place, bound),
+            None => self,
+        }
+    }
+
+    fn place_of(&self, name: &str) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.measured.name == name)
     }
 
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
@@ -85,10 +121,10 @@ impl Row {
         Self { name, ..self }
     }
 
-    /// How the entry at `place` compares with that at another.
-    fn ratio_to(&self, other: usize, place: usize) -> Option<Ratio> {
-        let other = self.entries.get(other)?;
-        Some(self.entries.get(place)?.measured.samples.ratio_to(&other.measured.samples))
+    /// How the entry at `place` compares with that of a name.
+    fn ratio_to(&self, name: &str, place: usize) -> Option<f64> {
+        let other = &self.entries.get(self.place_of(name)?)?.measured.samples;
+        Some(self.entries.get(place)?.measured.samples.ratio_to(other).of_medians)
     }
 
     fn ratio(&self, place: usize) -> Option<Ratio> {
@@ -102,25 +138,34 @@ impl Row {
         Some(self.entries.get(place)?.measured.samples.median() - floor.measured.samples.median())
     }
 
-    /// Whether the bound of the entry at `place` holds; `None` where it has none.
-    fn holds(&self, place: usize) -> Option<bool> {
-        let entry = self.entries.get(place)?;
+    /// Whether a bound of the entry at `place` holds; `None` where what it is compared with is not there.
+    fn holds(&self, place: usize, bound: Bound) -> Option<bool> {
+        let median = self.entries.get(place)?.measured.samples.median();
         let ratio = self.ratio(place).map_or(f64::NAN, |ratio| ratio.of_medians);
-        entry.bound.map(|bound| match bound {
+        Some(match bound {
             Bound::TimesFloor(most) => ratio <= most,
             Bound::AboveFloor(most) => self.above(place).is_some_and(|above| above <= most),
             Bound::PartOfFloor(least) => ratio >= least,
-            Bound::PartOf(other, least) => {
-                self.ratio_to(other, place).is_some_and(|ratio| ratio.of_medians >= least)
+            Bound::PartOf(other, least) => self.ratio_to(other, place)? >= least,
+            Bound::TimesOf(other, most) => self.ratio_to(other, place)? <= most,
+            Bound::AtMost(most) => median <= most,
+            Bound::WorstAtMost(most) => {
+                self.entries.get(place)?.measured.samples.percentile(99) <= most
             }
-            Bound::AtMost(most) => entry.measured.samples.median() <= most,
-            Bound::AtLeast(least) => entry.measured.samples.median() >= least,
         })
+    }
+
+    /// The bounds of the entry at `place` that can be judged, and whether they hold.
+    fn judged(&self, place: usize) -> Vec<(Bound, bool)> {
+        let bounds = self.entries.get(place).map_or(&[][..], |entry| &entry.bounds);
+        let judge = |bound: &Bound| Some((*bound, self.holds(place, *bound)?));
+        bounds.iter().filter_map(judge).collect()
     }
 
     fn verdicts(&self) -> impl Iterator<Item = bool> {
         let failed = self.failure.is_some().then_some(false);
-        failed.into_iter().chain((0..self.entries.len()).filter_map(|place| self.holds(place)))
+        let judged = (0..self.entries.len()).flat_map(|place| self.judged(place));
+        failed.into_iter().chain(judged.map(|(_, holds)| holds))
     }
 
     /// The cells of an entry: who, median, spread, 99th percentile, ratio, bound, verdict.
@@ -132,25 +177,18 @@ impl Row {
         });
         // Of fewer samples the 99th percentile is the worst.
         let worst = (samples.count() >= 100).then(|| show(samples.percentile(99)));
-        let ratio = self
-            .ratio(place)
-            .map(|ratio| format!("{:.2} ({:.2} – {:.2})", ratio.of_medians, ratio.low, ratio.high));
-        let bound = entry.bound.map(|bound| match bound {
-            Bound::TimesFloor(most) => format!("at most {most} × floor"),
-            Bound::AboveFloor(most) => {
-                let above = self.above(place).unwrap_or(f64::NAN);
-                let sign = if above < 0.0 { "-" } else { "+" };
-                format!("at most {} above: {sign}{}", show(most), show(above.abs()))
-            }
-            Bound::PartOfFloor(least) => format!("at least {least} × floor"),
-            Bound::PartOf(other, least) => {
-                let ratio = self.ratio_to(other, place).map_or(f64::NAN, |ratio| ratio.of_medians);
-                format!("at least {least} × no. {}: {ratio:.2}", other + 1)
-            }
-            Bound::AtMost(most) => format!("at most {}", show(most)),
-            Bound::AtLeast(least) => format!("at least {}", show(least)),
+        let ratio = self.ratio(place).map(|ratio| {
+            format!("{} ({} – {})", short(ratio.of_medians), short(ratio.low), short(ratio.high))
         });
-        let verdict = self.holds(place).map(|holds| if holds { "PASS" } else { "FAIL" });
+        let judged = self.judged(place);
+        let bounds = judged.iter().map(|(bound, _)| self.state(place, *bound));
+        let bounds = bounds.collect::<Vec<_>>().join("; ");
+        let all_hold = judged.iter().all(|(_, holds)| *holds);
+        let verdict = match (judged.is_empty(), all_hold) {
+            (true, _) => "",
+            (false, true) => "PASS",
+            (false, false) => "FAIL",
+        };
         let floor = (self.has_floor && place == 0).then(|| "floor".to_owned());
         [
             entry.measured.name.clone(),
@@ -158,9 +196,32 @@ impl Row {
             spread.unwrap_or_default(),
             worst.unwrap_or_default(),
             ratio.or(floor).unwrap_or_default(),
-            bound.unwrap_or_default(),
-            verdict.unwrap_or_default().to_owned(),
+            bounds,
+            verdict.to_owned(),
         ]
+    }
+
+    /// A bound as a person reads it, with what is judged.
+    fn state(&self, place: usize, bound: Bound) -> String {
+        let show = |value| self.unit.show(value);
+        let ratio = |name| self.ratio_to(name, place).unwrap_or(f64::NAN);
+        match bound {
+            Bound::TimesFloor(most) => format!("at most {} × floor", short(most)),
+            Bound::AboveFloor(most) => {
+                let above = self.above(place).unwrap_or(f64::NAN);
+                let sign = if above < 0.0 { "-" } else { "+" };
+                format!("at most {} above: {sign}{}", show(most), show(above.abs()))
+            }
+            Bound::PartOfFloor(least) => format!("at least {} × floor", short(least)),
+            Bound::PartOf(other, least) => {
+                format!("at least {} × {other}: {}", short(least), short(ratio(other)))
+            }
+            Bound::TimesOf(other, most) => {
+                format!("at most {} × {other}: {}", short(most), short(ratio(other)))
+            }
+            Bound::AtMost(most) => format!("at most {}", show(most)),
+            Bound::WorstAtMost(most) => format!("p99 at most {}", show(most)),
+        }
     }
 
     fn all_cells(&self) -> impl Iterator<Item = [String; 7]> {
@@ -213,15 +274,10 @@ impl Row {
                 "p90": samples.percentile(90),
                 "p99": samples.percentile(99),
                 "ratioToFloor": self.ratio(place).map(|ratio| ratio.of_medians),
-                "bound": entry.bound.map(|bound| match bound {
-                    Bound::TimesFloor(most) => json!({"atMostTimesFloor": most}),
-                    Bound::AboveFloor(most) => json!({"atMostAboveFloor": most}),
-                    Bound::PartOfFloor(least) => json!({"atLeastTimesFloor": least}),
-                    Bound::PartOf(other, least) => json!({"atLeastTimes": least, "entry": other}),
-                    Bound::AtMost(most) => json!({"atMost": most}),
-                    Bound::AtLeast(least) => json!({"atLeast": least}),
-                }),
-                "holds": self.holds(place),
+                "bounds": self.judged(place).into_iter().map(|(bound, holds)| {
+                    let (kind, value, other) = bound.parts();
+                    json!({"kind": kind, "value": value, "other": other, "holds": holds})
+                }).collect::<Vec<_>>(),
             })
         });
         json!({

@@ -17,7 +17,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A server that listens. Dropped, it is stopped and reaped.
 pub(crate) struct Server {
-    _process: Process,
+    process: Process,
     serving: u32,
     token: String,
     pub(crate) address: SocketAddr,
@@ -51,12 +51,17 @@ impl Server {
         let address = address.parse()?;
         drain(stderr)?;
         let serving = procfs::serving(process.0.id())?;
-        Ok(Self { _process: process, serving, token, address, told, started })
+        Ok(Self { process, serving, token, address, told, started })
     }
 
     /// The process that serves.
     pub(crate) fn pid(&self) -> u32 {
         self.serving
+    }
+
+    /// The process that was started, and outlives it.
+    pub(crate) fn guardian(&self) -> u32 {
+        self.process.0.id()
     }
 
     pub(crate) fn url(&self) -> String {

@@ -378,6 +378,7 @@ impl Sink for Events {
         }
         drop(state);
         self.record.changed.notify_all();
+        self.account.log_ended(ending);
     }
 
     fn gone(&mut self, remaining: Option<Arc<Group>>) {

@@ -7,9 +7,9 @@ use crate::Outcome;
 use crate::arena::Arena;
 use crate::contest::{Contender, take_turns};
 use crate::figures::Unit;
+use crate::peers::openssh::{Ssh, checked};
 use crate::report::{Bound, Row};
 use crate::server::Server;
-use crate::ssh::{Ssh, checked};
 
 const ROUNDS: usize = 5;
 const TURN: usize = 40;

@@ -97,7 +97,7 @@ fn read(client: &ExecClient, path: &Path, part: &[u8], size: u64) -> Outcome<Vec
     Ok(vec![per_second(size, start.elapsed())])
 }
 
-fn same(one: &Path, other: &Path) -> Outcome<bool> {
+pub(super) fn same(one: &Path, other: &Path) -> Outcome<bool> {
     let (mut one, mut other) = (File::open(one)?, File::open(other)?);
     if one.metadata()?.len() != other.metadata()?.len() {
         return Ok(false);

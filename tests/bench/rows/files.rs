@@ -10,23 +10,25 @@ use ta_exec::protocol::{
     PathParams, ReadFileParams, RemoveParams, RenameParams, WirePath, WriteFileParams,
 };
 
+use super::{compare, cp, single, with_missing};
 use crate::Outcome;
 use crate::arena::Arena;
 use crate::contest::{Contender, take_turns};
 use crate::figures::{Unit, float, per_second};
+use crate::peers::{CODEX, Peers, TA, Way};
 use crate::procfs;
 use crate::report::{Bound, Row};
-use crate::rows::single;
 use crate::server::Server;
 
 const ROUNDS: usize = 5;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Twice what other servers of this kind do on a machine of two cores: bytes, how often a turn,
-/// bytes a second reading, writing.
-const SIZES: [(usize, usize, f64, f64); 3] =
-    [(64 * KIB, 400, 500e6, 140e6), (MIB, 50, 730e6, 370e6), (32 * MIB, 4, 180e6, 168e6)];
+/// Bytes, how many a turn, and how many times Codex's rate is the least.
+const SIZES: [(usize, usize, Option<f64>); 3] =
+    [(64 * KIB, 200, None), (MIB, 40, Some(2.0)), (32 * MIB, 3, Some(3.0))];
+const LARGE: u64 = 1 << 30;
+const LARGE_ROUNDS: usize = 3;
 
 /// A directory of the benchmark's own.
 pub(super) struct Directory(PathBuf);
@@ -63,25 +65,91 @@ pub(super) fn content(size: usize, seed: usize) -> Vec<u8> {
     (0..size).map(|place| (place ^ (place >> 8) ^ seed).to_le_bytes()[0]).collect()
 }
 
-fn whole(path: &Path) -> Outcome<ReadFileParams> {
-    Ok(ReadFileParams { path: wire(path)?, offset: None, length: None })
-}
-
-/// Whole files, read and written.
+/// Whole files, read and written by one request each, and one that nobody holds as a whole.
 pub(super) fn files(arena: &Arena) -> Outcome<Vec<Row>> {
-    let server = Server::start(&arena.binary)?;
-    let client = server.client()?;
+    let peers = Peers::start(arena)?;
     let directory = Directory::new(arena)?;
     let mut rows = Vec::new();
-    for (size, count, reads, writes) in SIZES {
-        let count = arena.scaled(count);
-        rows.push(
-            read(arena, &client, &directory.0, (size, count))?.bound(1, Bound::AtLeast(reads)),
-        );
-        let row = write(arena, &client, &directory.0, (size, count), false)?;
-        rows.push(row.bound(1, Bound::AtLeast(writes)));
+    for (size, count, least) in SIZES {
+        for row in whole(arena, &peers, &directory, (size, arena.scaled(count)))? {
+            let row = least
+                .into_iter()
+                .fold(row, |row, least| row.bound_of(TA, Bound::PartOf(CODEX, least)));
+            rows.push(with_missing(row, &peers));
+        }
     }
+    rows.extend(large(arena, &peers, &directory)?);
     Ok(rows)
+}
+
+fn whole(
+    arena: &Arena,
+    peers: &Peers,
+    directory: &Directory,
+    (size, count): (usize, usize),
+) -> Outcome<[Row; 2]> {
+    let bytes = content(size, 1);
+    let here = directory.path().join("here");
+    fs::write(&here, &bytes)?;
+    let same: Vec<PathBuf> = (0..count).map(|_| here.clone()).collect();
+    let new: Vec<PathBuf> =
+        (0..count).map(|number| directory.path().join(format!("new-{number}"))).collect();
+    let reads = compare(peers, rounds(arena), |way| {
+        let start = Instant::now();
+        way.read(&same, size)?;
+        Ok(vec![per_second((size * count) as u64, start.elapsed())])
+    })?;
+    let writes = compare(peers, rounds(arena), |way| {
+        let start = Instant::now();
+        way.write(&new, &bytes)?;
+        let rate = per_second((size * count) as u64, start.elapsed());
+        for file in &new {
+            if fs::read(file)? != bytes {
+                return Err(format!("{} is not what was written", file.display()).into());
+            }
+            fs::remove_file(file)?;
+        }
+        Ok(vec![rate])
+    })?;
+    let title = |how| format!("a file of {} KiB, {how}", size / KIB);
+    Ok([
+        Row::beside_floor(title("read"), Unit::Rate, reads),
+        Row::beside_floor(title("written, a new one"), Unit::Rate, writes),
+    ])
+}
+
+/// There and back, by what people have for that.
+fn large(arena: &Arena, peers: &Peers, directory: &Directory) -> Outcome<[Row; 2]> {
+    let size = if arena.quick { LARGE / 8 } else { LARGE };
+    let [here, there] = ["here", "there"].map(|name| directory.path().join(name));
+    let part = content(MIB, 2);
+    let mut file = File::create(&here)?;
+    for _ in 0..size / MIB as u64 {
+        file.write_all(&part)?;
+    }
+    drop(file);
+    let timed = |way: &mut dyn Way, stores: bool| {
+        let start = Instant::now();
+        if stores {
+            way.store(&here, &there)?
+        } else {
+            way.fetch(&here, &there)?
+        }
+        let rate = per_second(size, start.elapsed());
+        if !cp::same(&here, &there)? {
+            return Err("what came is something else".into());
+        }
+        fs::remove_file(&there)?;
+        Ok(vec![rate])
+    };
+    let stores = compare(peers, LARGE_ROUNDS, |way| timed(way, true))?;
+    let fetches = compare(peers, LARGE_ROUNDS, |way| timed(way, false))?;
+    let title = |way: &str| format!("a file of {} MiB {way}", size >> 20);
+    let note = "`ta cp`, sftp, Codex's blocks of 1 MiB, eight on their way at once";
+    Ok([
+        Row::beside_floor(title("there"), Unit::Rate, stores).note(note),
+        Row::beside_floor(title("back"), Unit::Rate, fetches).note(note),
+    ])
 }
 
 /// The same writes, flushed to disk.
@@ -89,9 +157,9 @@ pub(super) fn sync(arena: &Arena) -> Outcome<Vec<Row>> {
     let server = Server::start(&arena.binary)?;
     let client = server.client()?;
     let directory = Directory::new(arena)?;
-    let rows = SIZES.map(|(size, count, ..)| {
+    let rows = SIZES.map(|(size, count, _)| {
         let count = arena.scaled(count.div_ceil(4));
-        write(arena, &client, &directory.0, (size, count), true)
+        flushed(arena, &client, &directory.0, (size, count))
     });
     rows.into_iter().collect()
 }
@@ -100,48 +168,15 @@ fn rounds(arena: &Arena) -> usize {
     if arena.quick { 2 } else { ROUNDS }
 }
 
-fn read(
+fn flushed(
     arena: &Arena,
     client: &ExecClient,
     directory: &Path,
     (size, count): (usize, usize),
-) -> Outcome<Row> {
-    let path = directory.join("read");
-    let expected = content(size, 0);
-    fs::write(&path, &expected)?;
-    let params = whole(&path)?;
-    let turn = |read: &dyn Fn() -> Outcome<Vec<u8>>| {
-        let start = Instant::now();
-        for _ in 0..count {
-            if read()?.len() != size {
-                return Err("a file came short".into());
-            }
-        }
-        Ok(vec![per_second((size * count) as u64, start.elapsed())])
-    };
-    if client.read_file(&params)?.data_base64.0 != expected {
-        return Err("what was read is not what the file holds".into());
-    }
-    let contenders = vec![
-        Contender::new("bare: std::fs::read", || turn(&|| Ok(fs::read(&path)?))),
-        Contender::new("ta, fs/readFile", || {
-            turn(&|| Ok(client.read_file(&params)?.data_base64.0))
-        }),
-    ];
-    let all = take_turns(contenders, rounds(arena))?;
-    Ok(Row::beside_floor(format!("a file of {} KiB, read", size / KIB), Unit::Rate, all))
-}
-
-fn write(
-    arena: &Arena,
-    client: &ExecClient,
-    directory: &Path,
-    (size, count): (usize, usize),
-    sync: bool,
 ) -> Outcome<Row> {
     let (bare, remote) = (directory.join("bare"), directory.join("remote"));
     let mut params = WriteFileParams::new(wire(&remote)?, content(size, 1));
-    params.sync = Some(sync);
+    params.sync = Some(true);
     let bytes = content(size, 1);
     let turn = |write: &dyn Fn() -> Outcome<()>| {
         let start = Instant::now();
@@ -154,14 +189,9 @@ fn write(
             turn(&|| {
                 let mut file = File::create(&beside)?;
                 file.write_all(&bytes)?;
-                if sync {
-                    file.sync_all()?;
-                }
+                file.sync_all()?;
                 fs::rename(&beside, &bare)?;
-                if sync {
-                    File::open(directory)?.sync_all()?;
-                }
-                Ok(())
+                Ok(File::open(directory)?.sync_all()?)
             })
         }),
         Contender::new("ta, fs/writeFile", || {
@@ -173,10 +203,7 @@ fn write(
         Contender::new("bare: std::fs::write over the old one", || {
             turn(&|| {
                 fs::write(&bare, &bytes)?;
-                if sync {
-                    File::open(&bare)?.sync_all()?;
-                }
-                Ok(())
+                Ok(File::open(&bare)?.sync_all()?)
             })
         }),
     ];
@@ -184,8 +211,8 @@ fn write(
     if fs::read(&remote)? != bytes {
         return Err("what the file holds is not what was written".into());
     }
-    let how = if sync { "written and flushed" } else { "written" };
-    Ok(Row::beside_floor(format!("a file of {} KiB, {how}", size / KIB), Unit::Rate, all))
+    let title = format!("a file of {} KiB, written and flushed", size / KIB);
+    Ok(Row::beside_floor(title, Unit::Rate, all))
 }
 
 /// A file of any size at constant memory: there in parts, a rename, and back in parts.

@@ -20,6 +20,7 @@ use crate::arena::Arena;
 use crate::commands;
 use crate::contest::{Contender, Measured, take_turns};
 use crate::figures::{Samples, Unit, float, per_second};
+use crate::peers::openssh::Ssh;
 use crate::procfs;
 use crate::report::{Bound, Row};
 use crate::server::{DEADLINE, Process, Server};
@@ -32,6 +33,9 @@ const FORWARD_PART: usize = 4 * PART;
 const LEAST: f64 = 0.40;
 /// What the command keeps of the library's rate.
 const LEAST_OF_LIBRARY: f64 = 0.80;
+const LEAST_OF_SSH: f64 = 1.5;
+const LIBRARY: &str = "ta, ExecClient";
+const SSH_L: &str = "ssh -L";
 const MOST_EXEC: f64 = 5e-3;
 
 #[derive(Clone, Copy)]
@@ -46,23 +50,28 @@ pub(super) fn forward(arena: &Arena) -> Outcome<Vec<Row>> {
     let rounds = if arena.quick { 2 } else { ROUNDS };
     let server = Server::start(&arena.binary)?;
     let client = server.client()?;
+    let ssh = Ssh::start()?;
     let mut rows = Vec::new();
     for (way, name) in [(Way::Down, "download"), (Way::Up, "upload")] {
         let busy = procfs::processor_time(server.pid())?;
-        let contenders = vec![
+        let mut contenders = vec![
             Contender::new("bare: one connection", || direct(way, size)),
             Contender::new("bare: two connections and a relay", || relayed(way, size)),
-            Contender::new("ta, ExecClient", || forwarded(&client, way, size)),
+            Contender::new(LIBRARY, || forwarded(&client, way, size)),
             Contender::new("ta forward", || by_command(arena, &server, way, size)),
         ];
+        if let Some(ssh) = &ssh {
+            contenders.push(Contender::new(SSH_L, || by_ssh(ssh, way, size)));
+        }
         let all = take_turns(contenders, rounds)?;
         let busy = procfs::processor_time(server.pid())? - busy;
         let gib = float(size) * f64::from(u32::try_from(2 * (rounds + 1))?) / float(1 << 30);
         let title = format!("{name} of {size} bytes through a forwarded connection");
         rows.push(
             Row::beside_floor(title, Unit::Rate, all)
-                .bound(2, Bound::PartOfFloor(LEAST))
-                .bound(3, Bound::PartOf(2, LEAST_OF_LIBRARY))
+                .bound_of(LIBRARY, Bound::PartOfFloor(LEAST))
+                .bound(3, Bound::PartOf(LIBRARY, LEAST_OF_LIBRARY))
+                .bound(3, Bound::PartOf(SSH_L, LEAST_OF_SSH))
                 .note(format!(
                     "the server spent {} of processor time a GiB",
                     Unit::Time.show(busy / gib)
@@ -270,6 +279,15 @@ fn by_command(arena: &Arena, server: &Server, way: Way, size: u64) -> Outcome<Ve
     stderr.read_line(&mut line)?;
     let address = line.split(' ').nth(2).ok_or_else(|| format!("no address: {line:?}"))?;
     let (near, far) = ends(address, &target, way)?;
+    timed(way, near, far, size)
+}
+
+/// The same by a forward that is asked for at the login that stands.
+fn by_ssh(ssh: &Ssh, way: Way, size: u64) -> Outcome<Vec<f64>> {
+    let target = TcpListener::bind(("127.0.0.1", 0))?;
+    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    ssh.forward(port, target.local_addr()?.port())?;
+    let (near, far) = ends(("127.0.0.1", port), &target, way)?;
     timed(way, near, far, size)
 }
 

@@ -1,4 +1,4 @@
-//! How long one command takes, alone.
+//! How long one command line takes, alone.
 
 use std::path::Path;
 use std::time::Instant;
@@ -18,23 +18,6 @@ use crate::server::Server;
 const COMMANDS: usize = 2000;
 /// Commands a turn.
 const TURN: usize = 50;
-
-/// A program from the request to the notification of its exit.
-pub(super) fn spawn(arena: &Arena) -> Outcome<Vec<Row>> {
-    let server = Server::start(&arena.binary)?;
-    let client = server.client()?;
-    let mut raw = Raw::connect(&server)?;
-    let busy = procfs::processor_time(server.pid())?;
-    let all = race(
-        arena,
-        ("bare: std runs and waits for /bin/true", || floor::run("/bin/true", &[])),
-        ("ta, ExecClient", || commands::spawn_true(&client)),
-        ("ta, raw WebSocket", || raw.spawn_true()),
-    )?;
-    let note = processor_note(&server, busy, &all)?;
-    let row = Row::beside_floor("process/spawn of /bin/true to its process/exit", Unit::Time, all);
-    Ok(vec![row.bound(1, Bound::TimesFloor(1.5)).note(note)])
-}
 
 /// A command line from the request to the answer.
 pub(super) fn exec(arena: &Arena) -> Outcome<Vec<Row>> {

@@ -1,81 +1,66 @@
-//! A command with a great deal to say.
+//! Programs with a great deal to say.
 
 use std::time::Instant;
 
 use ta_exec::client::ExecClient;
 
+use super::{compare, single, with_missing};
 use crate::Outcome;
 use crate::arena::Arena;
 use crate::commands;
-use crate::contest::{Contender, take_turns};
-use crate::figures::{Unit, float, per_second};
-use crate::floor;
+use crate::figures::{Unit, per_second};
+use crate::peers::{CODEX, Peers, TA};
 use crate::procfs;
-use crate::raw::Raw;
 use crate::report::{Bound, Row};
-use crate::rows::single;
 use crate::server::Server;
 
 const ROUNDS: usize = 5;
+const AT_ONCE: usize = 16;
+const LEAST_OF_PIPE: f64 = 0.6;
+const LEAST_OF_CODEX: f64 = 2.0;
 const MOST_RESIDENT: f64 = 16.0 * 1024.0 * 1024.0;
 
-/// 1 GiB of output, whole.
+/// 1 GiB of output, whole, from one program and from sixteen at once.
 pub(super) fn output(arena: &Arena) -> Outcome<Vec<Row>> {
     let size: u64 = if arena.quick { 1 << 27 } else { 1 << 30 };
     let rounds = if arena.quick { 2 } else { ROUNDS };
-    let text = size.to_string();
-    let arguments = ["-c", text.as_str(), "/dev/zero"];
-    let server = Server::start(&arena.binary)?;
-    let client = server.client()?;
-    let mut raw = Raw::connect(&server)?;
-    content_is_right(&client, &arguments, size)?;
-
-    let timed = |read: &mut dyn FnMut() -> Outcome<u64>| {
-        let start = Instant::now();
-        let count = read()?;
-        let rate = per_second(count, start.elapsed());
-        let wrong = || format!("{count} bytes came in place of {size}").into();
-        (count == size).then(|| vec![rate]).ok_or_else(wrong)
-    };
-    let contenders = vec![
-        Contender::new("bare: std reads the pipe", || {
-            timed(&mut || floor::read_output("head", &arguments))
-        }),
-        Contender::new("ta, ExecClient", || {
-            timed(&mut || {
-                commands::finish(client.spawn(&commands::program("head", &arguments))?, |_| {})
-            })
-        }),
-        Contender::new("ta, raw WebSocket", || {
-            timed(&mut || {
-                let id = raw.ask_to_spawn("head", &arguments)?;
-                raw.await_started(&[id])?;
-                raw.await_exits(1)
-            })
-        }),
-    ];
-    let busy = procfs::processor_time(server.pid())?;
-    let (all, resident) = procfs::watch_resident(server.pid(), || take_turns(contenders, rounds))?;
-    let busy = procfs::processor_time(server.pid())? - busy;
-    let peak = procfs::peak_resident(server.pid())?;
-    let gib = float(size) * f64::from(u32::try_from(2 * (rounds + 1))?) / float(1 << 30);
-    let title = format!("{size} bytes of output of `head -c {size} /dev/zero`");
-    let memory = vec![single("VmHWM", peak)?, single("most VmRSS seen", resident)?];
-    Ok(vec![
-        Row::beside_floor(title, Unit::Rate, all).bound(1, Bound::PartOfFloor(0.5)).note(format!(
-            "the server spent {} of processor time a GiB",
-            Unit::Time.show(busy / gib)
-        )),
-        Row::alone("resident memory of the server meanwhile", Unit::Memory, memory)
-            .bound(0, Bound::AtMost(MOST_RESIDENT)),
-    ])
+    let mut rows = vec![memory(arena, size)?];
+    let peers = Peers::start(arena)?;
+    for (processes, from) in [(1, "one program"), (AT_ONCE, "sixteen programs at once")] {
+        let all = compare(&peers, rounds, |way| {
+            let start = Instant::now();
+            way.output(processes, size / processes as u64)?;
+            Ok(vec![per_second(size, start.elapsed())])
+        })?;
+        let title = format!("{} MiB of output from {from}", size >> 20);
+        let row = Row::beside_floor(title, Unit::Rate, all)
+            .bound_of(TA, Bound::PartOf(CODEX, LEAST_OF_CODEX));
+        // (Sixteen pipes can be read on all processors at once; a connection is read on one.)
+        let row = match processes {
+            1 => row.bound_of(TA, Bound::PartOfFloor(LEAST_OF_PIPE)),
+            _ => row,
+        };
+        rows.push(with_missing(row, &peers));
+    }
+    Ok(rows)
 }
 
-/// Before the clock runs: it is zeros that come, and as many as were asked for.
-fn content_is_right(client: &ExecClient, arguments: &[&str], size: u64) -> Outcome<()> {
+/// What our server takes meanwhile; and it is zeros that come, and as many as were asked for.
+fn memory(arena: &Arena, size: u64) -> Outcome<Row> {
+    let server = Server::start(&arena.binary)?;
+    let client = server.client()?;
+    let check = || content_is_right(&client, size);
+    let ((), most) = procfs::watch_resident(server.pid(), check)?;
+    let peak = procfs::peak_resident(server.pid())?;
+    let memory = vec![single("VmHWM", peak)?, single("most VmRSS seen", most)?];
+    let row = Row::alone("resident memory of the server during output", Unit::Memory, memory);
+    Ok(row.bound(0, Bound::AtMost(MOST_RESIDENT)))
+}
+
+fn content_is_right(client: &ExecClient, size: u64) -> Outcome<()> {
     let mut wrong = 0_usize;
-    let process = client.spawn(&commands::program("head", arguments))?;
-    let count = commands::finish(process, |bytes| {
+    let program = commands::program("head", &["-c", &size.to_string(), "/dev/zero"]);
+    let count = commands::finish(client.spawn(&program)?, |bytes| {
         wrong += bytes.iter().filter(|byte| **byte != 0).count();
     })?;
     let fine = count == size && wrong == 0;

@@ -7,8 +7,8 @@ use crate::Outcome;
 use crate::arena::Arena;
 use crate::contest::{Contender, take_turns};
 use crate::figures::{Unit, per_second};
+use crate::peers::openssh::{Ssh, checked};
 use crate::report::{Bound, Row};
-use crate::ssh::{Ssh, checked};
 
 const ROUNDS: usize = 5;
 const TURN: usize = 40;
