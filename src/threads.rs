@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::sync::lock;
 
-/// A worker's stack: it formats messages and lends 32 KiB to the child it starts.
+/// A worker's stack: it formats messages and lends 16 KiB to the child it starts.
 const STACK: usize = 256 * 1024;
 /// How many threads wait for another job at most, and for how long: enough for a host that
 /// runs one command after another on each of its connections, and gone when it pauses.

@@ -60,7 +60,7 @@ pub(super) fn open(server: &Server, url: &str, terms: Terms) -> Result<Opened> {
     let stream = target.stream(&socket, server, deadline)?;
     let writing = stream.target();
     let halves = Halves::connecting(stream, terms.peer, deadline);
-    let config = ws::config(ws::CLIENT_READ_BUFFER, MAX_MESSAGE);
+    let config = ws::config(MAX_MESSAGE);
     let (mut stream, _) = tungstenite::client::client_with_config(request, halves, Some(config))
         .map_err(|error| refused(error, shown))?;
     let waken = Arc::clone(&socket);

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_long_string_is_decoded_in_pieces_and_padded_at_its_end_alone() {
         for length in [PIECE - 1, PIECE, PIECE + 1, 3 * PIECE, 3 * PIECE + 2] {
-            let bytes: Vec<u8> = (0..length).map(|place| (place % 251) as u8).collect();
+            let bytes: Vec<u8> = (0..length).map(|place| place.to_le_bytes()[0]).collect();
             let mut text = Vec::new();
             encode_onto(&bytes, &mut text);
             let text = String::from_utf8(text).unwrap();

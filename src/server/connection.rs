@@ -144,7 +144,7 @@ impl Connection {
         traffic.receive(rest.len());
         let counted = metrics::Connection::open(&traffic);
         let halves = ws::Halves::new(Stream::Plain(Arc::clone(socket)), outbox.clone(), patience)?;
-        let config = ws::config(ws::SERVER_READ_BUFFER, self.config.max_message_bytes);
+        let config = ws::config(self.config.max_message_bytes);
         let mut source = ws::WsSource::new(halves, rest, Role::Server, config);
         let number = fence.number();
         log::debug("connected", &[("connection", &number), ("peer", &self.peer)]);
@@ -312,6 +312,10 @@ pub(super) fn refuse(socket: &TcpStream, route: &Route) {
 
 /// Waits a moment for the peer to close, reading and dropping what it still sends: a socket
 /// closed with unread bytes is reset, and the peer may lose what it was told last.
+///
+/// (What has a buffer on the stack is kept out of [`Connection::serve`]: room for it would be taken, page
+/// by page, for as long as the connection stands.)
+#[inline(never)]
 fn linger(socket: &TcpStream) {
     let deadline = Instant::now() + FAREWELL;
     let _ = socket.shutdown(Shutdown::Write);
@@ -331,6 +335,7 @@ fn linger(socket: &TcpStream) {
 
 /// The same where the receiving side has been shut: what comes is still taken in by the kernel, and
 /// a read that finds nothing does not tell whether the peer has closed.
+#[inline(never)]
 fn linger_behind_the_fence(mut socket: &TcpStream) {
     const GLANCE: Duration = Duration::from_millis(10);
     let deadline = Instant::now() + FAREWELL;

@@ -6,20 +6,19 @@ use std::time::Instant;
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tungstenite::{Error as WsError, Message, Utf8Bytes, WebSocket};
 
+use super::ahead::Ahead;
 use super::outbox::HEADROOM;
 use super::{End, Event, FENCED, Outbox, Patience, Silence, Source, Stream, Verdict};
 use crate::sys::{self, host};
 
-/// What the server reads at a time. Idle connections keep this much each, so it is small.
-pub(crate) const SERVER_READ_BUFFER: usize = 16 * 1024;
-/// What a client reads at a time: it is the one that output comes to.
-pub(crate) const CLIENT_READ_BUFFER: usize = 64 * 1024;
+/// What the library is to read at a time; [`Ahead`] reads more. Idle connections keep this much each.
+const READ_BUFFER: usize = 4 * 1024;
 
 /// How the connection is read.
-pub(crate) fn config(read_buffer: usize, max_message_bytes: usize) -> WebSocketConfig {
+pub(crate) fn config(max_message_bytes: usize) -> WebSocketConfig {
     // A host sends one frame a message, so both limits are the same.
     WebSocketConfig::default()
-        .read_buffer_size(read_buffer)
+        .read_buffer_size(READ_BUFFER)
         .write_buffer_size(0)
         .max_message_size(Some(max_message_bytes))
         .max_frame_size(Some(max_message_bytes))
@@ -37,8 +36,7 @@ pub(crate) struct Halves {
     pings_always: bool,
     /// The end of a client's handshake.
     deadline: Option<Instant>,
-    /// What has come of its answer and was not taken yet.
-    head: Vec<u8>,
+    ahead: Ahead,
 }
 
 impl Halves {
@@ -46,15 +44,16 @@ impl Halves {
     pub(crate) fn new(stream: Stream, outbox: Outbox, patience: Patience) -> io::Result<Self> {
         stream.socket().set_read_timeout(Some(patience.ping))?;
         let silence = Silence::new(patience);
-        let (outbox, head) = (Some(outbox), Vec::new());
-        Ok(Self { stream, outbox, silence, pings_always: false, deadline: None, head })
+        let (outbox, ahead) = (Some(outbox), Ahead::default());
+        Ok(Self { stream, outbox, silence, pings_always: false, deadline: None, ahead })
     }
 
     /// A client's, before its handshake.
     pub(crate) fn connecting(stream: Stream, patience: Patience, deadline: Instant) -> Self {
         let silence = Silence::new(patience);
         let deadline = Some(deadline);
-        Self { stream, outbox: None, silence, pings_always: true, deadline, head: Vec::new() }
+        let ahead = Ahead::default();
+        Self { stream, outbox: None, silence, pings_always: true, deadline, ahead }
     }
 
     /// During the handshake: all of it has one deadline, however slowly the answer drips.
@@ -70,10 +69,12 @@ impl Halves {
 
     /// During the handshake: waits until the whole head of the answer has come. (The library takes one
     /// that comes in many small pieces, as over a slow line, for an attack.)
+    #[inline(never)] // its buffer is no part of every other read
     fn fill_head(&mut self) -> io::Result<()> {
         const LONGEST: usize = 16 * 1024;
         let mut piece = [0; 4096];
-        while self.head.len() < LONGEST && !self.head.windows(4).any(|four| four == b"\r\n\r\n") {
+        let is_whole = |head: &[u8]| head.windows(4).any(|four| four == b"\r\n\r\n");
+        while self.ahead.waiting().len() < LONGEST && !is_whole(self.ahead.waiting()) {
             self.mind_deadline()?;
             // (The kernel does not take up a read with a timeout again, whatever has interrupted it: a
             // stop and its end, or SIGCHLD for a child of another thread.)
@@ -86,7 +87,7 @@ impl Halves {
             };
             match sys::retry(read)? {
                 0 => break,
-                count => self.head.extend_from_slice(&piece[..count]),
+                count => self.ahead.add(&piece[..count]),
             }
         }
         Ok(())
@@ -117,23 +118,22 @@ impl Read for Halves {
         if self.deadline.is_some() {
             self.fill_head()?;
         }
-        if !self.head.is_empty() {
-            let count = self.head.len().min(buffer.len());
-            buffer[..count].copy_from_slice(&self.head[..count]);
-            self.head.drain(..count);
-            return Ok(count);
-        }
-        let read = self.stream.read(buffer);
-        if self.stream.owes_a_write()
-            && let Some(outbox) = &self.outbox
-        {
-            outbox.raw(Vec::new());
-        }
-        let count = read?;
-        if count > 0 {
-            self.silence.heard();
-            if let Some(outbox) = &self.outbox {
-                outbox.traffic().receive(count);
+        let Self { stream, outbox, silence, ahead, .. } = self;
+        let mut was_read = 0;
+        let count = ahead.read(buffer, |room| {
+            let read = stream.read(room);
+            if stream.owes_a_write()
+                && let Some(outbox) = outbox
+            {
+                outbox.raw(Vec::new());
+            }
+            was_read = *read.as_ref().unwrap_or(&0);
+            read
+        })?;
+        if was_read > 0 {
+            silence.heard();
+            if let Some(outbox) = outbox {
+                outbox.traffic().receive(was_read);
             }
             if self.pings_always && self.silence.ping_is_due(self.silence.heard) {
                 self.ping();

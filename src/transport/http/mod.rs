@@ -80,7 +80,9 @@ pub(crate) enum Dialect {
     Codex,
 }
 
-/// Decides on a request that has come from this address.
+/// Decides on a request that has come from this address. (Its array of headers is to be on the stack of the
+/// connection's thread for no longer than that.)
+#[inline(never)]
 pub(crate) fn route(head: &[u8], access: &Access, peer: IpAddr) -> Route {
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut request = httparse::Request::new(&mut headers);

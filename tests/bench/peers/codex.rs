@@ -407,7 +407,8 @@ impl Way for Client {
     }
 
     fn under_load(&mut self, streams: usize, count: usize) -> Outcome<(Vec<f64>, Vec<f64>)> {
-        (0..streams).try_for_each(|_| self.start(&["cat", "/dev/zero"], false).map(drop))?;
+        let start = |_| self.start(&["cat", "/dev/zero"], false);
+        let started = (0..streams).map(start).collect::<Outcome<Vec<String>>>()?;
         let mut flowing = BTreeSet::new();
         while flowing.len() < streams {
             let text = self.next_text()?;
@@ -433,6 +434,10 @@ impl Way for Client {
                 }
             }
             ends.push(start.elapsed().as_secs_f64());
+        }
+        // (They would outlive the connection.)
+        for name in started {
+            self.call("process/terminate", &json!({"processId": name}))?;
         }
         Ok((pings, ends))
     }
