@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -9,6 +10,7 @@ use crate::Outcome;
 use crate::arena::Arena;
 use crate::contest::Measured;
 use crate::figures::{Ratio, Unit};
+use crate::peers::codex;
 
 /// What must hold of a contender.
 #[derive(Clone, Copy, Debug)]
@@ -307,10 +309,15 @@ impl Report {
         let model = info.lines().find_map(|line| line.strip_prefix("model name"));
         let model = model.unwrap_or_default().trim_start_matches([' ', '\t', ':']);
         let binary = arena.describe_binary().unwrap_or_else(|error| error.to_string());
+        let codex =
+            codex::program(arena).and_then(|path| version(Command::new(path).arg("--version")));
+        let ssh = version(Command::new("ssh").arg("-V"));
+        let peers = [codex, ssh].into_iter().flatten().collect::<Vec<_>>().join("; ");
         let client = if cfg!(target_env = "musl") { "built for musl" } else { "built for glibc" };
         let machine = vec![
             ("server", binary),
             ("client", client.to_owned()),
+            ("peers", peers),
             ("machine", format!("{processors} × {model}, {} {}", std::env::consts::ARCH, load())),
             ("kernel", read("/proc/sys/kernel/osrelease").trim().to_owned()),
             ("run", if arena.quick { "quick: not to be quoted" } else { "full" }.to_owned()),
@@ -360,6 +367,13 @@ impl Report {
         fs::write(&json, serde_json::to_string_pretty(&document)?)?;
         Ok((markdown, json))
     }
+}
+
+/// What a program says of itself, on either stream.
+fn version(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    let said = [output.stdout, output.stderr].concat();
+    String::from_utf8(said).ok()?.lines().next().map(str::to_owned)
 }
 
 /// How busy the machine is.
