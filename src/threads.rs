@@ -34,18 +34,17 @@ struct Seat {
 /// `EAGAIN` where there can be no more threads; the job has been dropped.
 pub(crate) fn run(job: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let job: Job = Box::new(job);
-    let seat = lock(&WAITING).pop();
-    match seat {
-        Some(seat) => {
-            *lock(&seat.job) = Some(job);
-            seat.given.notify_one();
-            Ok(())
-        }
-        None => {
-            let thread = thread::Builder::new().name("worker".to_owned()).stack_size(STACK);
-            thread.spawn(move || work(job)).map(drop)
-        }
+    let mut waiting = lock(&WAITING);
+    if let Some(seat) = waiting.pop() {
+        // Under the lock: whoever is not in the list any more has its job.
+        *lock(&seat.job) = Some(job);
+        drop(waiting);
+        seat.given.notify_one();
+        return Ok(());
     }
+    drop(waiting);
+    let thread = thread::Builder::new().name("worker".to_owned()).stack_size(STACK);
+    thread.spawn(move || work(job)).map(drop)
 }
 
 /// Runs a job on something that is wanted back if there is no thread for it.
@@ -91,18 +90,7 @@ fn wait(seat: &Arc<Seat>) -> Option<Job> {
         return job.take();
     }
     drop(job);
-    let mut waiting = lock(&WAITING);
-    let place = waiting.iter().position(|other| Arc::ptr_eq(other, seat));
-    match place {
-        Some(place) => {
-            waiting.remove(place);
-            None
-        }
-        // Whoever has taken the seat away brings a job to it.
-        None => {
-            drop(waiting);
-            let waited = seat.given.wait_while(lock(&seat.job), is_empty);
-            waited.unwrap_or_else(PoisonError::into_inner).take()
-        }
-    }
+    lock(&WAITING).retain(|other| !Arc::ptr_eq(other, seat));
+    // It may have come just before that.
+    lock(&seat.job).take()
 }

@@ -4,9 +4,8 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
-use super::{BARE, Peer, Way, on_threads};
+use super::{BARE, Peer, Way, on_threads, timed};
 use crate::Outcome;
 use crate::floor;
 
@@ -34,13 +33,7 @@ impl Way for Bare {
     }
 
     fn run_true(&mut self, in_flight: usize, count: usize) -> Outcome<Vec<f64>> {
-        let run = |_| {
-            let start = Instant::now();
-            floor::run("/bin/true", &[])?;
-            Ok(start.elapsed().as_secs_f64())
-        };
-        let times = on_threads(in_flight, |_| (0..count / in_flight).map(run).collect())?;
-        Ok(times.into_iter().flat_map(|times: Vec<f64>| times).collect())
+        timed(in_flight, count, || floor::run("/bin/true", &[]))
     }
 
     fn output(&mut self, processes: usize, each: u64) -> Outcome<()> {

@@ -11,7 +11,7 @@ use ta_exec::protocol::{ReadFileParams, StatParams, WirePath, WriteFileParams};
 
 use super::bare::all_came;
 use super::openssh::checked;
-use super::{Peer, TA, Way, on_threads};
+use super::{Peer, TA, Way, on_threads, timed};
 use crate::Outcome;
 use crate::arena::Arena;
 use crate::commands;
@@ -81,16 +81,7 @@ impl Way for Connection {
     }
 
     fn run_true(&mut self, in_flight: usize, count: usize) -> Outcome<Vec<f64>> {
-        let run = |_| {
-            let start = Instant::now();
-            commands::spawn_true(&self.client)?;
-            Ok(start.elapsed().as_secs_f64())
-        };
-        if in_flight == 1 {
-            return (0..count).map(run).collect();
-        }
-        let times = on_threads(in_flight, |_| (0..count / in_flight).map(run).collect())?;
-        Ok(times.into_iter().flat_map(|times: Vec<f64>| times).collect())
+        timed(in_flight, count, || commands::spawn_true(&self.client))
     }
 
     fn output(&mut self, processes: usize, each: u64) -> Outcome<()> {

@@ -7,6 +7,7 @@ pub(crate) mod openssh;
 
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Instant;
 
 use crate::Outcome;
 use crate::arena::Arena;
@@ -15,7 +16,7 @@ use crate::server::Server;
 use bare::Bare;
 use codex::{Codex, OurDialect};
 use library::Library;
-use openssh::OpenSsh;
+use openssh::Ssh;
 
 /// The system calls and nothing else.
 pub(crate) const BARE: &str = "bare";
@@ -134,7 +135,7 @@ fn start(arena: &Arena, name: &'static str) -> Outcome<Option<Box<dyn Peer>>> {
             let peer = Codex::start(arena, name == CODEX_ACKS)?;
             peer.map(|peer| -> Box<dyn Peer> { Box::new(peer) })
         }
-        SSH => OpenSsh::start()?.map(|peer| -> Box<dyn Peer> { Box::new(peer) }),
+        SSH => Ssh::start()?.map(|peer| -> Box<dyn Peer> { Box::new(peer) }),
         _ => Some(Box::new(Bare)),
     })
 }
@@ -152,6 +153,21 @@ pub(crate) fn processor_time(peer: &dyn Peer) -> Outcome<f64> {
 
 fn serving(peer: &dyn Peer) -> Outcome<Vec<u32>> {
     procfs::same_program(peer.started().ok_or("nothing was started")?)
+}
+
+/// Runs something so often, so many at a time, each on a thread. Answers how long each took, in seconds.
+fn timed(
+    in_flight: usize,
+    count: usize,
+    run: impl Fn() -> Outcome<()> + Sync,
+) -> Outcome<Vec<f64>> {
+    let once = |_| {
+        let start = Instant::now();
+        run()?;
+        Ok(start.elapsed().as_secs_f64())
+    };
+    let each = |_| (0..count / in_flight).map(once).collect::<Outcome<Vec<f64>>>();
+    if in_flight == 1 { each(0) } else { Ok(on_threads(in_flight, each)?.concat()) }
 }
 
 /// Runs a job on so many threads, each with its number, and answers what all of them did.

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::bare::{all_came, feed};
-use super::{Peer, SSH, Way, on_threads};
+use super::{Peer, SSH, Way, on_threads, timed};
 use crate::Outcome;
 use crate::floor::output_of;
 use crate::server::{DEADLINE, Process};
@@ -135,38 +135,23 @@ impl Login {
     }
 }
 
-/// OpenSSH as one of those who are compared.
-pub(super) struct OpenSsh(Ssh);
-
-impl OpenSsh {
-    pub(super) fn start() -> Outcome<Option<Self>> {
-        Ok(Ssh::start()?.map(Self))
-    }
-}
-
-impl Peer for OpenSsh {
+impl Peer for Ssh {
     fn name(&self) -> &'static str {
         SSH
     }
 
     fn way(&self) -> Outcome<Box<dyn Way>> {
-        Ok(Box::new(Login::new(&self.0.directory, self.0.port)?))
+        Ok(Box::new(Login::new(&self.directory, self.port)?))
     }
 
     fn started(&self) -> Option<u32> {
-        Some(self.0.daemon.0.id())
+        Some(self.daemon.0.id())
     }
 }
 
 impl Way for Login {
     fn run_true(&mut self, in_flight: usize, count: usize) -> Outcome<Vec<f64>> {
-        let run = |_| {
-            let start = Instant::now();
-            checked(&mut self.run("/bin/true"))?;
-            Ok(start.elapsed().as_secs_f64())
-        };
-        let times = on_threads(in_flight, |_| (0..count / in_flight).map(run).collect())?;
-        Ok(times.into_iter().flat_map(|times: Vec<f64>| times).collect())
+        timed(in_flight, count, || checked(&mut self.run("/bin/true")))
     }
 
     fn output(&mut self, processes: usize, each: u64) -> Outcome<()> {
