@@ -20,6 +20,8 @@ const KEPT: usize = 16;
 /// Larger buffers of up to that size are kept too, but only a few: parts of files.
 const LARGE: usize = 2 * 1024 * 1024;
 const KEPT_LARGE: usize = 2;
+/// Their sizes are multiples of this.
+const STEP: usize = 64 * 1024;
 
 static UNUSED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 static UNUSED_LARGE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
@@ -42,8 +44,12 @@ pub(crate) fn take_for(bytes: usize) -> Vec<u8> {
         0..HALF => Vec::with_capacity(bytes),
         HALF..=CAPACITY => take(),
         _ => {
-            let large = lock(&UNUSED_LARGE).pop_if(|large| large.capacity() >= bytes);
-            large.unwrap_or_else(|| Vec::with_capacity(bytes))
+            let mut unused = lock(&UNUSED_LARGE);
+            let fitting = unused.iter().rposition(|large| large.capacity() >= bytes);
+            let large = fitting.map(|place| unused.remove(place));
+            drop(unused);
+            // So that the next one fits that is a little longer.
+            large.unwrap_or_else(|| Vec::with_capacity(bytes.next_multiple_of(STEP)))
         }
     }
 }
@@ -57,7 +63,23 @@ pub(crate) fn give(mut buffer: Vec<u8>) {
         _ => return,
     };
     let mut unused = lock(unused);
-    if unused.len() < most {
-        unused.push(buffer);
+    unused.push(buffer);
+    // What is kept is of the size that is in use now.
+    let oldest = (unused.len() > most).then(|| unused.remove(0));
+    drop(unused);
+    drop(oldest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers to one request after the other differ by the digits of its number.
+    #[test]
+    fn a_large_buffer_fits_what_is_a_little_longer() {
+        for size in [CAPACITY + 1, 1_398_258, LARGE - 10] {
+            let buffer = take_for(size);
+            assert!(buffer.is_empty() && buffer.capacity() >= size + 9, "{}", buffer.capacity());
+        }
     }
 }

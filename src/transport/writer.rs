@@ -148,8 +148,9 @@ impl Writer {
         let most = if self.framing == Framing::Lines { PIECE } else { usize::MAX };
         while self.collect() {
             if let Some(rest) = self.shared.direct.take() {
-                let rest = &[(rest.buffer, rest.start)];
-                write_all(self.target.as_mut(), rest, most, &self.shared.traffic)?;
+                let frame = [(rest.buffer, rest.start)];
+                write_all(self.target.as_mut(), &frame, most, &self.shared.traffic)?;
+                frame.into_iter().for_each(|(buffer, _)| buffers::give(buffer));
             }
             write_all(self.target.as_mut(), &self.batch, most, &self.shared.traffic)?;
             for (buffer, _) in self.batch.drain(..) {
