@@ -1,6 +1,7 @@
 //! Writing past the writer thread: where nothing else waits to be written, whoever has a message
 //! gives it to the socket at once, as far as that takes it without waiting. To wake a thread for
-//! it takes longer than all else that happens to a short answer.
+//! it takes longer than all else that happens to a short answer; and a chunk of output that has just
+//! been made lies in the cache of the processor that made it.
 //!
 //! Order and frames stay whole by two things. A message goes past the thread only if everything
 //! that was sent before it has been written: what is queued is counted before it is queued, and

@@ -29,8 +29,6 @@ pub(super) const OUTPUT_LANE: usize = 16;
 /// before it takes the next message. Answers to requests in flight come on top; those are
 /// bounded by the limit on requests in flight.
 const CONTROL_HIGH_WATER: usize = 256;
-/// A message of a process or a connection below this goes past the writer thread, if it can.
-const SHORT: usize = 4096;
 /// Room before each message for the longest WebSocket header: 10 bytes, and 4 of mask.
 pub(super) const HEADROOM: usize = 14;
 
@@ -315,8 +313,7 @@ pub(crate) struct Lane {
 impl Lane {
     /// Sends a message now or as soon as there is room.
     pub(crate) fn send(&mut self, message: Vec<u8>) {
-        // More than that is written in fewer calls by the thread, while more is made.
-        let message = if self.held.is_empty() && message.len() < SHORT {
+        let message = if self.held.is_empty() {
             match self.outbox.write_now(message, None) {
                 Ok(()) => return,
                 Err((message, _)) => message,
