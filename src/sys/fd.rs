@@ -23,6 +23,26 @@ pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets no more than this wait in a TCP socket to be read, and offers the peer as much.
+#[cfg(target_os = "linux")]
+pub(crate) fn bound_receive_queue(fd: BorrowedFd<'_>, size: u32) -> io::Result<()> {
+    let set = |level, name| {
+        let length = libc::socklen_t::try_from(size_of_val(&size)).unwrap_or(4);
+        let value = (&raw const size).cast();
+        // SAFETY: the pointer and the length are those of one integer.
+        check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value, length) })
+    };
+    set(libc::SOL_SOCKET, libc::SO_RCVBUF)?;
+    // Some kernels keep to the window that they began with, once a size is set.
+    set(libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP).map(drop)
+}
+
+/// Left to the system.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn bound_receive_queue(_fd: BorrowedFd<'_>, _size: u32) -> io::Result<()> {
+    Ok(())
+}
+
 /// Reads what is there into the spare capacity of `buffer`, `limit` bytes at most, and answers
 /// the count; 0 is the end. Spare capacity is never cleared first: on the hot path that would
 /// be one more pass over every byte of output.
