@@ -50,6 +50,7 @@ pub fn session(data: &[u8]) {
         max_processes: 4,
         max_connections: 1,
         epochs: Arc::default(),
+        codex: None,
     };
     let stop = Arc::new(Waker::new().unwrap());
     let mut source = LineSource::new(reader.into(), stop, Patience::new(config.peer_timeout), 4096);

@@ -1,12 +1,14 @@
 #!/bin/sh
-# All that can be said of the sources without running them: also that they compile for macOS, and
-# without the host's side.
+# All that can be said of the sources without running them: also that they compile for macOS, without
+# the host's side, and for the fuzzer.
 set -eu
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
 "$cargo" fmt --check
 "$cargo" clippy --locked --all-targets -- -D warnings
 "$cargo" clippy --locked --no-default-features -- -D warnings
+# (Of its own place: the flag would have everything else compiled anew.)
+RUSTFLAGS="--cfg fuzzing" "$cargo" check --locked --lib --target-dir "${CARGO_TARGET_DIR:-target}/fuzzing"
 shellcheck tests/*.sh remote/*.sh .ci/run
 for target in aarch64-apple-darwin x86_64-apple-darwin; do
     if ! sh tests/target.sh "$target"; then
