@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use crossbeam_channel::Sender;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::net;
 use crate::buffers;
-use crate::environment::{Incoming, Stream};
+use crate::environment::{Incoming, Sender, Stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::chunk;
 use crate::protocol::decode_onto;
@@ -19,7 +18,7 @@ use crate::protocol::{
     ClosedEvent, ConnectionId, DataEvent, ExecResult, ExitEvent, OutputEvent, ProcessId, method,
 };
 use crate::sync::lock;
-use crate::transport::{End, Event, Source};
+use crate::transport::End;
 
 /// Which process or connection a notification is about.
 #[derive(Deserialize)]
@@ -205,20 +204,9 @@ impl Dispatch {
         lock(&self.state).ended.clone()
     }
 
-    /// Takes in what comes until the connection ends. `explain` may know more of the end.
-    pub(super) fn run(&self, source: &mut dyn Source, explain: &dyn Fn(&End) -> Option<String>) {
-        let mut has_spoken = false;
-        let end = loop {
-            match source.next() {
-                Event::Message(text) => {
-                    has_spoken = has_spoken || speaks(text);
-                    self.receive(text);
-                }
-                Event::TooLong | Event::NotText(_) => {}
-                Event::End(end) => break end,
-            }
-        };
-        self.end(&loss(&end, Known { why: explain(&end), epoch: self.epoch, has_spoken }));
+    /// Nothing more will come. `why` is what else is known of the end.
+    pub(super) fn lose(&self, end: &End, why: Option<String>, has_spoken: bool) {
+        self.end(&loss(end, Known { why, epoch: self.epoch, has_spoken }));
     }
 
     /// The connection has ended: whoever waits is told, once.
@@ -241,14 +229,15 @@ impl Dispatch {
             }
         }
         for Subscriber { events, .. } in processes.into_values() {
-            let _ = events.send(Incoming::Failed(error.clone()));
+            events.send(Incoming::Failed(error.clone()));
         }
         for Subscriber { events, .. } in connections.into_values() {
-            let _ = events.send(net::Incoming::Failed(error.clone()));
+            events.send(net::Incoming::Failed(error.clone()));
         }
     }
 
-    fn receive(&self, text: &str) {
+    /// Takes in one message.
+    pub(super) fn receive(&self, text: &str) {
         if let Some(chunk) = chunk::parse_chunk(text) {
             let mut bytes = buffers::take_for(chunk.chunk.len());
             if decode_onto(chunk.chunk, &mut bytes) {
@@ -357,31 +346,29 @@ impl Dispatch {
 
     fn net_event(&self, connection: &str, event: net::Incoming) {
         let state = lock(&self.state);
-        // The channel has no bound of its own, so this does not wait.
         if let Some(subscriber) = state.connections.get(connection) {
-            let _ = subscriber.events.send(event);
+            subscriber.events.send(event);
         }
     }
 
     fn last_net_event(&self, connection: &str, event: net::Incoming) {
         let subscriber = lock(&self.state).connections.remove(connection);
         if let Some(subscriber) = subscriber {
-            let _ = subscriber.events.send(event);
+            subscriber.events.send(event);
         }
     }
 
     fn event(&self, process: &str, event: Incoming) {
         let state = lock(&self.state);
-        // The channel has no bound of its own, so this does not wait.
         if let Some(subscriber) = state.processes.get(process) {
-            let _ = subscriber.events.send(event);
+            subscriber.events.send(event);
         }
     }
 
     fn last_event(&self, process: &str, event: Incoming) {
         let subscriber = lock(&self.state).processes.remove(process);
         if let Some(subscriber) = subscriber {
-            let _ = subscriber.events.send(event);
+            subscriber.events.send(event);
         }
     }
 }

@@ -34,10 +34,11 @@ impl ExecClient {
     /// Those of [`ExecClient::call`] but `TimedOut`; the answer's are those of
     /// [`ExecClient::read_file`].
     pub fn begin_read_file(&self, params: &ReadFileParams) -> Result<Answer<ReadFileResult>> {
-        let (answering, answer) = Answer::awaited();
+        let link = self.link()?;
+        let (answering, answer) = Answer::read_by(link.reader());
         let give = move |content: Result<Content>| answering.give(content.and_then(read));
         let pending = Pending::Content(Box::new(give));
-        self.link()?.request(pending, Vec::with_capacity(256), |buffer, id| {
+        link.request(pending, Vec::with_capacity(256), |buffer, id| {
             rpc::write_request(buffer, id, method::READ_FILE, params);
         })?;
         Ok(answer)

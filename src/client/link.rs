@@ -1,8 +1,7 @@
 //! One live connection to a server, from its first message to its end.
 
 use std::io;
-use std::sync::Arc;
-use std::thread;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -10,17 +9,18 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::dispatch::{Dispatch, Pending};
-use crate::environment::{Answer, closed};
+use super::turns::Turns;
+use crate::environment::{Answer, Reader, closed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::rpc;
-use crate::transport::{End, Outbox, Source, message};
+use crate::transport::{End, Outbox, TurnSource, message};
 
 /// How long an answer that waits for nothing may take.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A way that has been opened, with nobody at this end yet.
 pub(crate) struct Opened {
-    pub(crate) source: Box<dyn Source + Send>,
+    pub(crate) source: Box<dyn TurnSource>,
     pub(crate) outbox: Outbox,
     pub(crate) carrier: Arc<dyn Carrier>,
 }
@@ -41,24 +41,38 @@ pub(super) struct Link {
     outbox: Outbox,
     dispatch: Arc<Dispatch>,
     carrier: Arc<dyn Carrier>,
+    turns: Arc<Turns>,
 }
 
 impl Link {
-    /// Starts the thread that reads from it.
+    /// Starts the thread that reads from it where no caller does.
     pub(super) fn start(
-        mut source: Box<dyn Source + Send>,
+        source: Box<dyn TurnSource>,
         outbox: Outbox,
         dispatch: Arc<Dispatch>,
         carrier: Arc<dyn Carrier>,
     ) -> io::Result<Self> {
-        let link = Self { outbox, dispatch, carrier };
-        let (dispatch, carrier) = (Arc::clone(&link.dispatch), Arc::clone(&link.carrier));
-        let read = move || dispatch.run(&mut *source, &|end| carrier.explain(end));
-        thread::Builder::new().name("client".to_owned()).spawn(read)?;
-        Ok(link)
+        match Turns::start(source, Arc::clone(&dispatch), Arc::clone(&carrier)) {
+            Ok(turns) => Ok(Self { outbox, dispatch, carrier, turns }),
+            Err(error) => {
+                carrier.close(&outbox);
+                Err(error)
+            }
+        }
     }
 
-    /// Why it has ended, if it has.
+    /// Who reads what comes.
+    pub(super) fn reader(&self) -> Weak<dyn Reader> {
+        let turns: Weak<Turns> = Arc::downgrade(&self.turns);
+        turns
+    }
+
+    /// Takes in what has come: its end may be there.
+    pub(super) fn catch_up(&self) {
+        self.turns.catch_up();
+    }
+
+    /// Why it has ended, if that is known.
     pub(super) fn ended(&self) -> Option<Error> {
         self.dispatch.ended()
     }
@@ -124,7 +138,7 @@ impl Link {
         buffer: Vec<u8>,
         write: impl FnOnce(&mut Vec<u8>, u64),
     ) -> Result<(u64, Answer<R>)> {
-        let (answering, answer) = Answer::awaited();
+        let (answering, answer) = Answer::read_by(self.reader());
         let give = move |outcome: Result<&RawValue>| {
             answering.give(outcome.and_then(rpc::result));
         };

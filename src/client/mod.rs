@@ -39,6 +39,7 @@ mod reconnect;
 mod ssh;
 #[cfg(feature = "tls")]
 mod trust;
+mod turns;
 mod way;
 mod websocket;
 

@@ -4,13 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
-
 use super::dispatch::Ticket;
 use super::link::{CALL_TIMEOUT, Link};
 use super::{Answer, ExecClient, dispatch};
 use crate::buffers;
-use crate::environment::{Debt, Pipeline, closed};
+use crate::environment::{Debt, Inbox, Missed, Pipeline, closed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
     CloseParams, CloseResult, ConnectParams, ConnectResult, ConnectionId, Empty, NetAckParams,
@@ -45,7 +43,7 @@ pub struct RemoteConnection {
     id: ConnectionId,
     ticket: Ticket,
     remote: WirePath,
-    events: Receiver<Incoming>,
+    events: Inbox<Incoming>,
     debt: Debt,
     current: Vec<u8>,
     over: bool,
@@ -58,13 +56,8 @@ impl ExecClient {
     /// What the server answers: `Os(ECONNREFUSED)`, `Os(ETIMEDOUT)`, `Os(ENOENT)` for a name or a
     /// path that does not exist, other errnos, `Limit`; `ConnectionLost`, `DuplicateId`.
     pub fn connect(&self, params: &ConnectParams) -> Result<RemoteConnection> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "bounded by the connection's window; without \
-            one the caller has asked for no bound"
-        )]
-        let (sender, events) = crossbeam_channel::unbounded();
         let link = self.link()?;
+        let (sender, events) = Inbox::new(Some(link.reader()));
         let ticket = link.dispatch().subscribe_to_connection(&params.connection_id, sender)?;
         // From here on it is closed, and its id given up, by being dropped.
         let mut connection = RemoteConnection {
@@ -116,11 +109,7 @@ impl RemoteConnection {
     /// `ConnectionLost` where the way to the environment has broken, and the connection with it.
     pub fn next(&mut self, deadline: Option<Instant>) -> Result<Option<ConnectionEvent<'_>>> {
         buffers::give(std::mem::take(&mut self.current));
-        let event = match deadline {
-            None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(deadline) => self.events.recv_deadline(deadline),
-        };
-        match event {
+        match self.events.receive(deadline) {
             Ok(Incoming::Data(bytes)) => {
                 if let Some(bytes) = self.debt.add(bytes.len()) {
                     let params = NetAckParams { connection_id: self.id.clone(), bytes };
@@ -140,8 +129,8 @@ impl RemoteConnection {
                 self.over = true;
                 Err(error)
             }
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(dispatch::lost("the connection is over")),
+            Err(Missed::Deadline) => Ok(None),
+            Err(Missed::Gone) => Err(dispatch::lost("the connection is over")),
         }
     }
 

@@ -60,6 +60,7 @@ impl Reconnecting {
     /// The connection. If it has been lost, a new one; one attempt is made at a time, whoever else
     /// calls meanwhile waits for it.
     pub(super) fn link(&self) -> Result<Arc<Link>> {
+        self.catch_up();
         let mut state = lock(&self.state);
         if let Some(link) = state.usable()? {
             return Ok(link);
@@ -142,7 +143,16 @@ impl Reconnecting {
 
     /// The connection, if there is one now.
     pub(super) fn standing(&self) -> Result<Option<Arc<Link>>> {
+        self.catch_up();
         lock(&self.state).usable()
+    }
+
+    /// Without the lock: to find out why a connection has ended takes a moment.
+    fn catch_up(&self) {
+        let link = lock(&self.state).link.clone();
+        if let Some(link) = link {
+            link.catch_up();
+        }
     }
 
     /// Closes it for good.

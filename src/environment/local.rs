@@ -76,7 +76,7 @@ impl LocalExecEnvironment {
         resolve: impl FnOnce() -> Result<(Command, Terms)>,
         starting: Option<Answering<i32>>,
     ) -> Result<Process> {
-        let (sender, events) = events();
+        let (sender, events) = events(None);
         let family = &self.started.family;
         let place = family.reserve(id)?;
         let number = place.number();
@@ -280,7 +280,7 @@ impl Sink for EventSink {
         let error = if self.started.strong_count() == 0 { closed() } else { error };
         match self.starting.take() {
             Some(starting) => starting.give(Err(error)),
-            None => drop(self.events.send(Incoming::Failed(error))),
+            None => self.events.send(Incoming::Failed(error)),
         }
     }
 
@@ -291,7 +291,7 @@ impl Sink for EventSink {
         };
         let mut bytes = buffers::take_for(chunk.len());
         bytes.extend_from_slice(chunk);
-        let _ = self.events.send(Incoming::Output(stream, bytes));
+        self.events.send(Incoming::Output(stream, bytes));
     }
 
     /// The window is what bounds it.
@@ -308,11 +308,11 @@ impl Sink for EventSink {
             place.release_id();
         }
         if self.started.strong_count() == 0 {
-            let _ = self.events.send(Incoming::Failed(closed()));
+            self.events.send(Incoming::Failed(closed()));
             return;
         }
         let (exit_code, signal) = ending.code_and_signal();
-        let _ = self.events.send(Incoming::Exit(ProcessExit {
+        self.events.send(Incoming::Exit(ProcessExit {
             exit_code,
             signal,
             timed_out: self.is_line && ending.timed_out,

@@ -73,6 +73,7 @@
 //! ```
 
 mod flow;
+mod inbox;
 mod local;
 mod machine;
 mod process;
@@ -80,6 +81,7 @@ mod remote;
 mod split;
 
 pub(crate) use flow::{Debt, Pipeline, part};
+pub(crate) use inbox::{Inbox, Missed, Reader, Sender};
 pub use local::LocalExecEnvironment;
 pub(crate) use machine::{Exact, Machine, MachineOptions};
 pub use process::{

@@ -1,27 +1,32 @@
 //! One process in an environment, seen from the host.
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-
 use super::flow::{Debt, Pipeline};
+use super::inbox::{Inbox, Missed, Reader, Sender};
 use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{Empty, ExecResult, ExitEvent, KillResult, PtySize};
 
 /// The answer to something that is under way.
 #[must_use = "an answer may be an error"]
-pub struct Answer<R>(Receiver<Result<R>>);
+pub struct Answer<R>(Inbox<Result<R>>);
 
 /// Gives an answer. Dropped without it, it tells that the answer was lost.
 pub(crate) struct Answering<R>(Sender<Result<R>>);
 
 impl<R> Answer<R> {
     pub(crate) fn awaited() -> (Answering<R>, Self) {
-        let (sender, receiver) = bounded(1);
-        (Answering(sender), Self(receiver))
+        let (sender, inbox) = Inbox::new(None);
+        (Answering(sender), Self(inbox))
+    }
+
+    /// The same where somebody has to read it.
+    pub(crate) fn read_by(reader: Weak<dyn Reader>) -> (Answering<R>, Self) {
+        let (sender, inbox) = Inbox::new(Some(reader));
+        (Answering(sender), Self(inbox))
     }
 
     /// One that is there already.
@@ -37,7 +42,7 @@ impl<R> Answer<R> {
     /// What is answered; `ConnectionLost` where it cannot come any more (what was asked for may have
     /// had its effect).
     pub fn wait(&self) -> Result<R> {
-        self.0.recv().unwrap_or_else(|_| Err(lost()))
+        self.0.receive(None).unwrap_or_else(|_| Err(lost()))
     }
 
     /// Waits for it until then; `None` where it has not come.
@@ -45,10 +50,10 @@ impl<R> Answer<R> {
     /// # Errors
     /// Those of [`Answer::wait`].
     pub fn wait_until(&self, deadline: Instant) -> Result<Option<R>> {
-        match self.0.recv_deadline(deadline) {
+        match self.0.receive(Some(deadline)) {
             Ok(answer) => answer.map(Some),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(lost()),
+            Err(Missed::Deadline) => Ok(None),
+            Err(Missed::Gone) => Err(lost()),
         }
     }
 }
@@ -56,7 +61,7 @@ impl<R> Answer<R> {
 impl<R> Answering<R> {
     pub(crate) fn give(self, answer: Result<R>) {
         // Whoever has stopped waiting wants none.
-        let _ = self.0.send(answer);
+        self.0.send(answer);
     }
 }
 
@@ -175,7 +180,7 @@ pub(crate) type Events = Sender<Incoming>;
 pub struct Process {
     pub(super) control: Arc<dyn Control>,
     pid: Option<i32>,
-    events: Receiver<Incoming>,
+    events: Inbox<Incoming>,
     pub(super) debt: Debt,
     /// Bytes that have come, of stdout and of stderr.
     came: (u64, u64),
@@ -183,19 +188,14 @@ pub struct Process {
 }
 
 /// The two ends of a process's events.
-pub(crate) fn events() -> (Events, Receiver<Incoming>) {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "bounded by the process's window; without \
-        one the caller has asked for no bound"
-    )]
-    crossbeam_channel::unbounded()
+pub(crate) fn events(reader: Option<Weak<dyn Reader>>) -> (Events, Inbox<Incoming>) {
+    Inbox::new(reader)
 }
 
 impl Process {
     pub(crate) fn new(
         control: Arc<dyn Control>,
-        events: Receiver<Incoming>,
+        events: Inbox<Incoming>,
         window: Option<NonZeroU64>,
     ) -> Self {
         let (debt, current) = (Debt::new(window), Vec::new());
@@ -240,11 +240,7 @@ impl Process {
 
     /// The same; what has come is not acknowledged.
     pub(super) fn receive(&mut self, deadline: Option<Instant>) -> Result<Option<Received>> {
-        let event = match deadline {
-            None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(deadline) => self.events.recv_deadline(deadline),
-        };
-        match event {
+        match self.events.receive(deadline) {
             Ok(Incoming::Output(stream, bytes)) => {
                 let count = bytes.len() as u64;
                 match stream {
@@ -265,8 +261,8 @@ impl Process {
             }
             Ok(Incoming::Exit(exit)) => Ok(Some(Received::Exit(exit))),
             Ok(Incoming::Failed(error)) => Err(error),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => {
+            Err(Missed::Deadline) => Ok(None),
+            Err(Missed::Gone) => {
                 let message = "the process is over, and has told so";
                 Err(Error::new(ErrorKind::UnknownProcess, message))
             }

@@ -6,13 +6,13 @@
 
 use std::io;
 
-use crate::{buffers, sys};
+use super::stream::Room;
+use crate::buffers;
 
 #[derive(Default)]
 pub(super) struct Ahead {
     bytes: Vec<u8>,
     taken: usize,
-    /// The last read has brought as much as it could have.
     expects_more: bool,
 }
 
@@ -27,29 +27,30 @@ impl Ahead {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Whether the last read has brought as much as it could have.
+    pub(super) fn expects_more(&self) -> bool {
+        self.expects_more
+    }
+
     /// Gives what waits, or reads.
     pub(super) fn read(
         &mut self,
         buffer: &mut [u8],
-        mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
+        mut read: impl FnMut(Room<'_>) -> io::Result<usize>,
     ) -> io::Result<usize> {
         if self.waiting().is_empty() {
             if !self.expects_more {
-                let count = read(buffer)?;
+                let count = read(Room::All(buffer))?;
                 self.expects_more = count == buffer.len();
                 return Ok(count);
             }
             let mut bytes = buffers::take();
-            let room = bytes.capacity();
-            sys::extend_with_zeros(&mut bytes, room);
-            let result = read(&mut bytes);
-            let count = *result.as_ref().unwrap_or(&0);
-            self.expects_more = count == room;
-            if count == 0 {
+            let result = read(Room::Behind(&mut bytes));
+            self.expects_more = !bytes.is_empty() && bytes.len() == bytes.capacity();
+            if bytes.is_empty() {
                 buffers::give(bytes);
                 return result;
             }
-            bytes.truncate(count);
             (self.bytes, self.taken) = (bytes, 0);
         }
         let waiting = self.waiting();
@@ -68,6 +69,22 @@ impl Ahead {
 mod tests {
     use super::*;
 
+    /// Reads as many of the bytes as there is room for.
+    fn put(bytes: &[u8], room: Room<'_>) -> usize {
+        match room {
+            Room::All(slice) => {
+                let count = slice.len().min(bytes.len());
+                slice[..count].copy_from_slice(&bytes[..count]);
+                count
+            }
+            Room::Behind(vec) => {
+                let count = (vec.capacity() - vec.len()).min(bytes.len());
+                vec.extend_from_slice(&bytes[..count]);
+                count
+            }
+        }
+    }
+
     /// However much a read asks for, and brings.
     #[test]
     fn what_is_read_is_what_has_come() {
@@ -80,8 +97,7 @@ mod tests {
             for size in [1, 4096, 100, 5000].into_iter().cycle() {
                 let mut buffer = vec![0; size];
                 let count = ahead.read(&mut buffer, |room| {
-                    let count = room.len().min(most).min(left.len());
-                    room[..count].copy_from_slice(&left[..count]);
+                    let count = put(&left[..most.min(left.len())], room);
                     left = &left[count..];
                     Ok(count)
                 });
@@ -99,10 +115,11 @@ mod tests {
     fn an_error_loses_nothing() {
         let mut ahead = Ahead::default();
         let mut buffer = [0; 4];
-        let block = |_: &mut [u8]| Err(io::ErrorKind::WouldBlock.into());
-        assert_eq!(ahead.read(&mut buffer, |room| Ok(room.len())).unwrap(), 4);
+        let block = |_: Room<'_>| Err(io::ErrorKind::WouldBlock.into());
+        assert_eq!(ahead.read(&mut buffer, |room| Ok(put(&[7; 9], room))).unwrap(), 4);
         assert!(ahead.read(&mut buffer, block).is_err());
-        assert_eq!(ahead.read(&mut buffer, |_| Ok(3)).unwrap(), 3);
+        assert_eq!(ahead.read(&mut buffer, |room| Ok(put(&[8; 3], room))).unwrap(), 3);
+        assert_eq!(buffer, [8, 8, 8, 7]);
         assert!(ahead.waiting().is_empty() && ahead.bytes.capacity() == 0);
     }
 }

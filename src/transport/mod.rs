@@ -18,7 +18,12 @@ pub(crate) use outbox::{Lane, Outbox, message};
 pub(crate) use stream::Stream;
 pub(crate) use writer::{Framing, SharedSocket, Target};
 
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use crate::sys::poll::{Interest, Poll, Waker};
 
 /// What a connection's thread waits for.
 pub(crate) enum Event<'a> {
@@ -56,6 +61,62 @@ pub(crate) const FENCED: u16 = 4409;
 pub(crate) trait Source {
     /// Waits for the next message.
     fn next(&mut self) -> Event<'_>;
+}
+
+/// How long to wait for something to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    Forever,
+    /// What is there by then is still read.
+    Until(Instant),
+    /// Nothing is read: what counts is what has been read already.
+    Not,
+}
+
+impl Wait {
+    /// Whether the time for it has passed.
+    pub(crate) fn is_over(self) -> bool {
+        match self {
+            Self::Forever => false,
+            Self::Until(deadline) => Instant::now() >= deadline,
+            Self::Not => true,
+        }
+    }
+}
+
+/// A source that several read from, in turns.
+pub(crate) trait TurnSource: Source + Send {
+    /// Waits for the next message for so long. `None` where none has come: what has come of one
+    /// is kept.
+    fn next_within(&mut self, wait: Wait) -> Option<Event<'_>>;
+
+    /// Whether more is there to be read, by all that can be told without looking.
+    fn expects_more(&self) -> bool;
+
+    /// For whoever waits for his turn.
+    fn watch(&self) -> Watch;
+}
+
+/// Waits until there is something to read, without reading it.
+pub(crate) struct Watch {
+    from: Arc<dyn AsFd + Send + Sync>,
+    /// Woken when there will be no more.
+    stop: Option<Arc<Waker>>,
+    /// How often the source is to be looked at though nothing comes, for the sake of the peer's
+    /// [`Patience`].
+    every: Duration,
+}
+
+impl Watch {
+    /// Waits until it is time to look at the source.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        let mut poll = Poll::default();
+        poll.add((*self.from).as_fd(), Interest::Read);
+        if let Some(stop) = &self.stop {
+            poll.add((**stop).as_fd(), Interest::Read);
+        }
+        poll.wait(Some(Instant::now() + self.every))
+    }
 }
 
 /// How long a peer may be silent, and when to nudge it.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{End, Event, Patience, Silence, Source, Verdict};
+use super::{End, Event, Patience, Silence, Source, TurnSource, Verdict, Wait, Watch};
 use crate::metrics::Traffic;
 use crate::sys::fd::read_into;
 use crate::sys::poll::{Interest, Poll, Waker};
@@ -17,7 +17,7 @@ const KEPT_BUFFER: usize = 1024 * 1024;
 
 /// The receiving side: lines of at most `max_line` bytes.
 pub(crate) struct LineSource {
-    from: OwnedFd,
+    from: Arc<OwnedFd>,
     /// Wakes the wait when the server stops.
     stop: Arc<Waker>,
     silence: Silence,
@@ -32,6 +32,8 @@ pub(crate) struct LineSource {
     searched: usize,
     /// The line at hand is over the limit: what comes up to its end is discarded.
     discarding: bool,
+    /// The last read has brought as much as it could have.
+    expects_more: bool,
     ended: bool,
 }
 
@@ -44,7 +46,7 @@ impl LineSource {
         max_line: usize,
     ) -> Self {
         Self {
-            from,
+            from: Arc::new(from),
             stop,
             silence: Silence::new(patience),
             nudge: None,
@@ -54,6 +56,7 @@ impl LineSource {
             taken: 0,
             searched: 0,
             discarding: false,
+            expects_more: false,
             ended: false,
         }
     }
@@ -88,25 +91,31 @@ impl LineSource {
         Some(line)
     }
 
-    /// Reads more. `false` when there is no more.
-    fn fill(&mut self) -> Result<bool, End> {
+    /// Reads more, and waits for so long. `None` where nothing has come by then, 0 when there is no
+    /// more.
+    fn fill(&mut self, wait: Wait) -> Result<Option<usize>, End> {
         self.read.drain(..self.taken);
         self.searched -= self.taken;
         self.taken = 0;
         if self.read.is_empty() && self.read.capacity() > KEPT_BUFFER {
             self.read = Vec::new();
         }
+        if matches!(wait, Wait::Not) {
+            return Ok(None);
+        }
         self.read.reserve(READ_BUFFER);
         loop {
-            self.wait()?;
+            if !self.wait(wait)? {
+                return Ok(None);
+            }
             match read_into(self.from.as_fd(), &mut self.read, READ_BUFFER) {
-                Ok(0) => return Ok(false),
+                Ok(0) => return Ok(Some(0)),
                 Ok(count) => {
                     self.silence.heard();
                     if let Some(traffic) = &self.traffic {
                         traffic.receive(count);
                     }
-                    return Ok(true);
+                    return Ok(Some(count));
                 }
                 // Whoever shares the descriptor may have made it non-blocking.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -121,15 +130,17 @@ impl LineSource {
         }
     }
 
-    /// Waits until there is something to read.
-    fn wait(&mut self) -> Result<(), End> {
+    /// Waits until there is something to read; answers whether there is.
+    fn wait(&mut self, wait: Wait) -> Result<bool, End> {
+        let until = if let Wait::Until(deadline) = wait { Some(deadline) } else { None };
         loop {
             let mut poll = Poll::default();
             let from = poll.add(self.from.as_fd(), Interest::Read);
             let stop = poll.add(self.stop.as_fd(), Interest::Read);
             let since = if self.nudge.is_some() { self.silence.pinged } else { Instant::now() };
-            let deadline = since + self.silence.patience.ping;
-            poll.wait(Some(deadline)).map_err(|error| End::Lost(error.to_string()))?;
+            let due = since + self.silence.patience.ping;
+            poll.wait(Some(until.map_or(due, |until| until.min(due))))
+                .map_err(|error| End::Lost(error.to_string()))?;
             if poll.ready(stop).any() {
                 return Err(End::Stopped);
             }
@@ -142,8 +153,8 @@ impl LineSource {
             if !is_readable && self.silence.judge(now) == Verdict::GiveUp {
                 return Err(End::Silent);
             }
-            if is_readable {
-                return Ok(());
+            if is_readable || until.is_some_and(|until| now >= until) {
+                return Ok(is_readable);
             }
         }
     }
@@ -151,28 +162,35 @@ impl LineSource {
 
 impl Source for LineSource {
     fn next(&mut self) -> Event<'_> {
+        // (Whoever waits for ever gets something.)
+        self.next_within(Wait::Forever).unwrap_or(Event::End(End::Closed))
+    }
+}
+
+impl TurnSource for LineSource {
+    fn next_within(&mut self, wait: Wait) -> Option<Event<'_>> {
         loop {
             if let Some(mut line) = self.take_line() {
                 if self.discarding {
                     self.discarding = false;
-                    return Event::TooLong;
+                    return Some(Event::TooLong);
                 }
                 if self.read[line.clone()].ends_with(b"\r") {
                     line.end -= 1;
                 }
                 if line.len() > self.max_line {
-                    return Event::TooLong;
+                    return Some(Event::TooLong);
                 }
                 if line.is_empty() {
                     continue;
                 }
-                return match std::str::from_utf8(&self.read[line]) {
+                return Some(match std::str::from_utf8(&self.read[line]) {
                     Ok(text) => Event::Message(text),
                     Err(error) => Event::NotText(error.to_string()),
-                };
+                });
             }
             if self.ended {
-                return Event::End(End::Closed);
+                return Some(Event::End(End::Closed));
             }
             // One byte more than the limit may be a CR.
             if self.discarding || self.read.len() - self.taken > self.max_line.saturating_add(1) {
@@ -180,18 +198,28 @@ impl Source for LineSource {
                 self.read.clear();
                 (self.taken, self.searched) = (0, 0);
             }
-            match self.fill() {
-                Ok(true) => {}
-                Ok(false) => {
+            match self.fill(wait) {
+                Ok(Some(0)) => {
                     // A last line without its end is a line too.
                     self.ended = true;
                     if self.discarding || self.read.len() > self.taken {
                         self.read.push(b'\n');
                     }
                 }
-                Err(end) => return Event::End(end),
+                Ok(Some(count)) => self.expects_more = count == READ_BUFFER,
+                Ok(None) => return None,
+                Err(end) => return Some(Event::End(end)),
             }
         }
+    }
+
+    fn expects_more(&self) -> bool {
+        self.expects_more
+    }
+
+    fn watch(&self) -> Watch {
+        let from = Arc::clone(&self.from);
+        Watch { from, stop: Some(Arc::clone(&self.stop)), every: self.silence.patience.ping / 2 }
     }
 }
 

@@ -1,13 +1,19 @@
 //! What a WebSocket goes over: a TCP socket, or TLS over one.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::Target;
+use rustix::buffer::spare_capacity;
+use rustix::net::{RecvFlags, recv};
+
 #[cfg(feature = "tls")]
 use super::tls;
 use super::writer::SharedSocket;
+use super::{Target, Wait};
+use crate::sys::poll::{Interest, wait_for};
 
 /// The receiving side of a stream.
 pub(crate) enum Stream {
@@ -35,6 +41,24 @@ impl Stream {
         }
     }
 
+    /// Reads, and waits for so long; `WouldBlock` where nothing has come by then.
+    pub(super) fn read(&mut self, room: Room<'_>, wait: Wait) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => read_within(socket, room, wait),
+            #[cfg(feature = "tls")]
+            Self::Tls(receiver) => receiver.read(room, wait),
+        }
+    }
+
+    /// Whether something has been read from the socket that has not been given yet.
+    pub(super) fn holds_more(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            #[cfg(feature = "tls")]
+            Self::Tls(receiver) => receiver.holds_more(),
+        }
+    }
+
     /// Whether what has been read is to be answered by a write, if only of nothing: TLS has messages
     /// of its own. It is so once.
     pub(super) fn owes_a_write(&mut self) -> bool {
@@ -46,14 +70,32 @@ impl Stream {
     }
 }
 
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(socket) => socket.as_ref().read(buffer),
-            #[cfg(feature = "tls")]
-            Self::Tls(receiver) => receiver.read(buffer),
+/// Where to read to.
+pub(super) enum Room<'a> {
+    All(&'a mut [u8]),
+    /// What it has room for, behind what it holds.
+    Behind(&'a mut Vec<u8>),
+}
+
+/// Reads from a socket, and waits for so long.
+pub(super) fn read_within(socket: &TcpStream, room: Room<'_>, wait: Wait) -> io::Result<usize> {
+    let mut how = RecvFlags::empty();
+    match wait {
+        Wait::Forever => {}
+        Wait::Not => return Err(io::ErrorKind::WouldBlock.into()),
+        Wait::Until(deadline) => {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                how = RecvFlags::DONTWAIT;
+            } else if wait_for(socket.as_fd(), Interest::Read, Some(left))?.is_none() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
         }
     }
+    Ok(match room {
+        Room::All(slice) => recv(socket, slice, how)?.0,
+        Room::Behind(vec) => recv(socket, spare_capacity(vec), how)?.0,
+    })
 }
 
 /// For as long as there is no other who writes.

@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
-use super::Target;
+use super::stream::{Room, read_within};
 use super::writer::within;
+use super::{Target, Wait};
 use crate::sync::lock;
 use crate::sys;
 use crate::sys::poll::{Interest, wait_for};
@@ -34,6 +35,8 @@ pub(crate) struct Receiver {
     raw: Vec<u8>,
     taken: usize,
     owes_a_write: bool,
+    /// The last buffer was filled: there may be more that has been decrypted.
+    has_filled: bool,
 }
 
 /// The sending side.
@@ -58,7 +61,7 @@ pub(crate) fn connect(
     let connection = ClientConnection::new(config, name).map_err(invalid)?;
     let shared = Arc::new(Shared { socket, connection: Mutex::new(connection) });
     let (raw, taken) = (Vec::new(), 0);
-    let mut receiver = Receiver { shared, raw, taken, owes_a_write: false };
+    let mut receiver = Receiver { shared, raw, taken, owes_a_write: false, has_filled: false };
     receiver.shake_hands(deadline)?;
     Ok(receiver)
 }
@@ -74,6 +77,11 @@ impl Receiver {
 
     pub(super) fn sender(&self) -> Sender {
         Sender(Arc::clone(&self.shared))
+    }
+
+    /// Whether something of what has been read may be left.
+    pub(super) fn holds_more(&self) -> bool {
+        self.has_filled || self.taken < self.raw.len()
     }
 
     pub(super) fn owes_a_write(&mut self) -> bool {
@@ -94,7 +102,7 @@ impl Receiver {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             socket.set_read_timeout(Some(left()))?;
-            if self.fill()? == 0 {
+            if sys::retry(|| self.fill(Wait::Forever))? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let taken = self.decrypt(&mut []);
@@ -107,12 +115,11 @@ impl Receiver {
     }
 
     /// Reads from the socket what there is.
-    fn fill(&mut self) -> io::Result<usize> {
-        self.raw.resize(READ_BUFFER, 0);
+    fn fill(&mut self, wait: Wait) -> io::Result<usize> {
+        self.raw.clear();
+        self.raw.reserve(READ_BUFFER);
         self.taken = 0;
-        let read = sys::retry(|| self.shared.socket.as_ref().read(&mut self.raw));
-        self.raw.truncate(*read.as_ref().unwrap_or(&0));
-        read
+        read_within(&self.shared.socket, Room::Behind(&mut self.raw), wait)
     }
 
     /// Decrypts what has been read into the buffer, as far as that has room. `None` where nothing
@@ -131,6 +138,7 @@ impl Receiver {
             }
             let mut rest = &self.raw[self.taken..];
             let is_full = count == buffer.len() && count > 0;
+            self.has_filled = is_full;
             if rest.is_empty() || is_full {
                 break Ok(Some(count).filter(|count| *count > 0));
             }
@@ -148,9 +156,23 @@ impl Receiver {
     }
 }
 
-impl Read for Receiver {
-    /// An end without a goodbye is an end as any other: the WebSocket has a goodbye of its own.
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+impl Receiver {
+    /// Reads, and waits for so long. An end without a goodbye is an end as any other: the WebSocket has
+    /// a goodbye of its own.
+    pub(super) fn read(&mut self, room: Room<'_>, wait: Wait) -> io::Result<usize> {
+        match room {
+            Room::All(buffer) => self.read_all(buffer, wait),
+            Room::Behind(buffer) => {
+                let (before, room) = (buffer.len(), buffer.capacity() - buffer.len());
+                sys::extend_with_zeros(buffer, room);
+                let read = self.read_all(&mut buffer[before..], wait);
+                buffer.truncate(before + *read.as_ref().unwrap_or(&0));
+                read
+            }
+        }
+    }
+
+    fn read_all(&mut self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
         }
@@ -162,7 +184,7 @@ impl Read for Receiver {
                 // Whoever reads sees to that before it waits for more.
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            if self.fill()? == 0 {
+            if self.fill(wait)? == 0 {
                 return Ok(0);
             }
         }

@@ -1,6 +1,7 @@
 //! WebSocket (RFC 6455): reading by tungstenite, frame headers by hand.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
@@ -8,7 +9,10 @@ use tungstenite::{Error as WsError, Message, Utf8Bytes, WebSocket};
 
 use super::ahead::Ahead;
 use super::outbox::HEADROOM;
-use super::{End, Event, FENCED, Outbox, Patience, Silence, Source, Stream, Verdict};
+use super::stream::Room;
+use super::{
+    End, Event, FENCED, Outbox, Patience, Silence, Source, Stream, TurnSource, Verdict, Wait, Watch,
+};
 use crate::sys::{self, host};
 
 /// What the library is to read at a time; [`Ahead`] reads more. Idle connections keep this much each.
@@ -37,6 +41,8 @@ pub(crate) struct Halves {
     /// The end of a client's handshake.
     deadline: Option<Instant>,
     ahead: Ahead,
+    /// How long a read may take.
+    wait: Wait,
 }
 
 impl Halves {
@@ -44,16 +50,28 @@ impl Halves {
     pub(crate) fn new(stream: Stream, outbox: Outbox, patience: Patience) -> io::Result<Self> {
         stream.socket().set_read_timeout(Some(patience.ping))?;
         let silence = Silence::new(patience);
-        let (outbox, ahead) = (Some(outbox), Ahead::default());
-        Ok(Self { stream, outbox, silence, pings_always: false, deadline: None, ahead })
+        Ok(Self {
+            stream,
+            outbox: Some(outbox),
+            silence,
+            pings_always: false,
+            deadline: None,
+            ahead: Ahead::default(),
+            wait: Wait::Forever,
+        })
     }
 
     /// A client's, before its handshake.
     pub(crate) fn connecting(stream: Stream, patience: Patience, deadline: Instant) -> Self {
-        let silence = Silence::new(patience);
-        let deadline = Some(deadline);
-        let ahead = Ahead::default();
-        Self { stream, outbox: None, silence, pings_always: true, deadline, ahead }
+        Self {
+            stream,
+            outbox: None,
+            silence: Silence::new(patience),
+            pings_always: true,
+            deadline: Some(deadline),
+            ahead: Ahead::default(),
+            wait: Wait::Forever,
+        }
     }
 
     /// During the handshake: all of it has one deadline, however slowly the answer drips.
@@ -79,7 +97,7 @@ impl Halves {
             // (The kernel does not take up a read with a timeout again, whatever has interrupted it: a
             // stop and its end, or SIGCHLD for a child of another thread.)
             let read = || {
-                let read = self.stream.read(&mut piece);
+                let read = self.stream.read(Room::All(&mut piece), Wait::Forever);
                 if self.stream.owes_a_write() {
                     self.stream.flush()?;
                 }
@@ -118,10 +136,20 @@ impl Read for Halves {
         if self.deadline.is_some() {
             self.fill_head()?;
         }
-        let Self { stream, outbox, silence, ahead, .. } = self;
+        let Self { stream, outbox, silence, ahead, wait, .. } = self;
+        if matches!(wait, Wait::Not) && ahead.waiting().is_empty() && !stream.holds_more() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        // As long as a blocking read takes anyway there is no need to look before it.
+        let wait = match *wait {
+            Wait::Until(deadline) if deadline >= Instant::now() + silence.patience.ping => {
+                Wait::Forever
+            }
+            wait => wait,
+        };
         let mut was_read = 0;
         let count = ahead.read(buffer, |room| {
-            let read = stream.read(room);
+            let read = stream.read(room, wait);
             if stream.owes_a_write()
                 && let Some(outbox) = outbox
             {
@@ -207,29 +235,34 @@ impl WsSource {
 
 impl Source for WsSource {
     fn next(&mut self) -> Event<'_> {
+        // (Whoever waits for ever gets something.)
+        self.next_within(Wait::Forever).unwrap_or(Event::End(End::Closed))
+    }
+}
+
+impl TurnSource for WsSource {
+    fn next_within(&mut self, wait: Wait) -> Option<Event<'_>> {
         // A long message is not kept while nothing comes.
         self.text = Utf8Bytes::default();
-        loop {
+        self.socket.get_mut().wait = wait;
+        let end = loop {
             match self.socket.read() {
                 Ok(Message::Text(text)) => {
                     self.text = text;
-                    return Event::Message(&self.text);
+                    return Some(Event::Message(&self.text));
                 }
-                Ok(Message::Binary(_)) => {
-                    return Event::End(End::Offence(1003, "messages are text frames"));
-                }
+                Ok(Message::Binary(_)) => break End::Offence(1003, "messages are text frames"),
                 Ok(Message::Close(frame)) => {
                     // Sends the answer; after that there is nothing to say.
                     let _ = self.socket.flush();
-                    return Event::End(if self.is_client {
-                        frame.map_or(End::Closed, |frame| closed_for(&frame))
-                    } else {
-                        End::Closed
-                    });
+                    break match frame {
+                        Some(frame) if self.is_client => closed_for(&frame),
+                        _ => End::Closed,
+                    };
                 }
                 Ok(Message::Ping(_)) => {
                     if !self.socket.get_ref().throttle() {
-                        return Event::End(End::Silent);
+                        break End::Silent;
                     }
                 }
                 Ok(Message::Pong(_) | Message::Frame(_)) => {}
@@ -239,14 +272,37 @@ impl Source for WsSource {
                         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
                     ) =>
                 {
+                    // (Who has not looked has not found the peer silent.)
+                    if matches!(wait, Wait::Not) {
+                        return None;
+                    }
                     if let Some(end) = self.idle() {
-                        return Event::End(end);
+                        break end;
+                    }
+                    if wait.is_over() {
+                        return None;
                     }
                 }
-                Err(WsError::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Event::End(Self::fail(error)),
+                // A program may be interrupted more often than its peer is to be pinged.
+                Err(WsError::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {
+                    if let Some(end) = self.idle() {
+                        break end;
+                    }
+                }
+                Err(error) => break Self::fail(error),
             }
-        }
+        };
+        Some(Event::End(end))
+    }
+
+    fn expects_more(&self) -> bool {
+        self.socket.get_ref().ahead.expects_more()
+    }
+
+    fn watch(&self) -> Watch {
+        let halves = self.socket.get_ref();
+        let from = Arc::clone(halves.stream.socket());
+        Watch { from, stop: None, every: halves.silence.patience.ping / 2 }
     }
 }
 

@@ -6,6 +6,7 @@ mod faults;
 mod pings;
 mod reconnect;
 mod stdio;
+mod turns;
 mod wire;
 
 use std::time::{Duration, Instant};
