@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::dispatch::{Pending, Ticket};
 use super::link::Link;
 use crate::buffers;
-use crate::environment::{Answer, Control, Process, closed, events};
+use crate::environment::{Answer, Control, Inbox, Process, closed};
 use crate::error::Result;
 use crate::protocol::{
     AckParams, Empty, ExecParams, KillParams, KillResult, ProcessId, PtySize, ResizeParams,
@@ -15,7 +15,7 @@ use crate::protocol::{
 
 pub(super) fn exec(link: &Arc<Link>, params: &ExecParams) -> Result<Process> {
     let id = params.process_id.clone();
-    let (sender, events) = events(Some(link.reader()));
+    let (sender, events) = Inbox::new(Some(link.reader()));
     let ticket = link.dispatch().subscribe(&id, sender)?;
     let control = Arc::new(RemoteControl { link: Arc::downgrade(link), id: id.clone(), ticket });
     // From here on its id is given up by being dropped.
@@ -28,7 +28,7 @@ pub(super) fn exec(link: &Arc<Link>, params: &ExecParams) -> Result<Process> {
 
 pub(super) fn spawn(link: &Arc<Link>, params: &SpawnParams) -> Result<Process> {
     let id = params.process_id.clone();
-    let (sender, events) = events(Some(link.reader()));
+    let (sender, events) = Inbox::new(Some(link.reader()));
     let ticket = link.dispatch().subscribe(&id, sender)?;
     let control = Arc::new(RemoteControl { link: Arc::downgrade(link), id, ticket });
     let mut process = Process::new(control, events, params.window);

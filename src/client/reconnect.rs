@@ -1,6 +1,6 @@
 //! One connection at a time, and a new one when it has been lost.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::ClientOptions;
@@ -8,7 +8,7 @@ use super::link::Link;
 use super::way::{Way, unreachable};
 use crate::environment::closed;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::lock;
+use crate::sync::{lock, wait};
 use crate::threads;
 
 /// How long after the first attempt that has failed the next may come; it doubles each time.
@@ -76,7 +76,7 @@ impl Reconnecting {
                     return Err(self.too_late(&state));
                 }
                 let attempt = state.attempts;
-                state = self.wait(state, deadline);
+                state = wait(&self.changed, state, Some(deadline));
                 // Who is refused is refused with all who have waited for that.
                 if state.attempts != attempt
                     && let Some(error) = state.failed.as_ref().filter(|error| !may_pass(error))
@@ -88,7 +88,7 @@ impl Reconnecting {
                     return Err(self.too_late(&state));
                 }
                 let until = state.not_before;
-                state = self.wait(state, until);
+                state = wait(&self.changed, state, Some(until));
             } else {
                 state = self.attempt(state, deadline)?;
             }
@@ -99,12 +99,6 @@ impl Reconnecting {
     fn too_late(&self, state: &State) -> Error {
         let why = &"a new connection is still being made";
         state.failed.clone().unwrap_or_else(|| unreachable(&self.way, why))
-    }
-
-    fn wait<'a>(&'a self, state: MutexGuard<'a, State>, until: Instant) -> MutexGuard<'a, State> {
-        let left = until.saturating_duration_since(Instant::now());
-        // The condition variable hands the lock back while it waits.
-        self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn attempt<'a>(

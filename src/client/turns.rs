@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use super::dispatch::Dispatch;
 use super::link::Carrier;
 use crate::environment::Reader;
-use crate::sync::lock;
+use crate::sync::{lock, wait};
 use crate::transport::{End, Event, TurnSource, Wait, Watch};
 
 /// How long the thread stands back after a caller has read. Meanwhile nobody may watch the stream:
@@ -142,7 +142,8 @@ impl Turns {
             let has_called = std::mem::replace(seen, state.turns) != state.turns;
             let is_needed = state.wanted || state.waiting > 0;
             if has_called && !is_needed {
-                state = self.stand_back(state);
+                // (It ends early when it is wanted.)
+                state = wait(&self.changed, state, Some(Instant::now() + STAND_BACK));
                 continue;
             }
             if let Some(seat) = state.seat.take() {
@@ -151,17 +152,11 @@ impl Turns {
                 return Some(seat);
             }
             state.is_queued = true;
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = wait(&self.changed, state, None);
             state.is_queued = false;
             // Who has just left may come again.
             *seen = state.turns.wrapping_sub(1);
         }
-    }
-
-    fn stand_back<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        // (It ends early when it is wanted.)
-        let waited = self.changed.wait_timeout(state, STAND_BACK);
-        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Takes in what comes until that is enough, or nothing more comes within the wait; then others

@@ -3,10 +3,10 @@
 //! (A channel would do, but its ways to wait are some kilobytes of code for every type of answer.)
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Instant;
 
-use crate::sync::lock;
+use crate::sync::{lock, wait};
 
 /// Reads what is to come, for all who wait for something.
 pub(crate) trait Reader: Send + Sync {
@@ -94,21 +94,6 @@ impl<T> Inbox<T> {
             state.waiting += 1;
             state = wait(&self.shared.changed, state, deadline);
             state.waiting -= 1;
-        }
-    }
-}
-
-/// Waits for a change, until the deadline if there is one.
-fn wait<'a, S>(
-    changed: &Condvar,
-    state: MutexGuard<'a, S>,
-    deadline: Option<Instant>,
-) -> MutexGuard<'a, S> {
-    match deadline {
-        None => changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-        Some(deadline) => {
-            let left = deadline.saturating_duration_since(Instant::now());
-            changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
         }
     }
 }

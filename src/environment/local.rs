@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::process::{Answering, Control, Events, Incoming, closed, events};
+use super::inbox::Inbox;
+use super::process::{Answering, Control, Events, Incoming, closed};
 use super::{Answer, ExecEnvironment, Machine, MachineOptions, Process, ProcessExit, Stream};
 use crate::buffers;
 use crate::error::{Error, Result};
@@ -76,7 +77,7 @@ impl LocalExecEnvironment {
         resolve: impl FnOnce() -> Result<(Command, Terms)>,
         starting: Option<Answering<i32>>,
     ) -> Result<Process> {
-        let (sender, events) = events(None);
+        let (sender, events) = Inbox::new(None);
         let family = &self.started.family;
         let place = family.reserve(id)?;
         let number = place.number();

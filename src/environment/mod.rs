@@ -87,7 +87,7 @@ pub(crate) use machine::{Exact, Machine, MachineOptions};
 pub use process::{
     Answer, Process, ProcessControl, ProcessEvent, ProcessExit, ProcessStdin, Stream,
 };
-pub(crate) use process::{Control, Incoming, closed, events};
+pub(crate) use process::{Control, Incoming, closed};
 pub use remote::RemoteExecEnvironment;
 pub use split::{OutputReader, ProcessEnd, SplitProcess, StdinWriter};
 

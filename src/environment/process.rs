@@ -187,11 +187,6 @@ pub struct Process {
     current: Vec<u8>,
 }
 
-/// The two ends of a process's events.
-pub(crate) fn events(reader: Option<Weak<dyn Reader>>) -> (Events, Inbox<Incoming>) {
-    Inbox::new(reader)
-}
-
 impl Process {
     pub(crate) fn new(
         control: Arc<dyn Control>,

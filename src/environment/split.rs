@@ -6,14 +6,14 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::flow::{Debt, Pipeline};
 use super::process::{Control, Process, ProcessControl, ProcessExit, Received, Stream};
 use crate::buffers;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::lock;
+use crate::sync::{lock, wait};
 use crate::threads;
 
 /// A process that has been taken apart ([`Process::split`]). Its parts may go to different threads.
@@ -143,13 +143,7 @@ impl Shared {
     ) -> MutexGuard<'a, State> {
         let changed = &self.changed[what];
         // The condition variable hands the lock back while it waits.
-        match deadline {
-            None => changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            Some(deadline) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-            }
-        }
+        wait(changed, state, deadline)
     }
 }
 

@@ -154,9 +154,7 @@ impl Receiver {
         self.owes_a_write |= !owed && connection.wants_write();
         outcome
     }
-}
 
-impl Receiver {
     /// Reads, and waits for so long. An end without a goodbye is an end as any other: the WebSocket has
     /// a goodbye of its own.
     pub(super) fn read(&mut self, room: Room<'_>, wait: Wait) -> io::Result<usize> {
