@@ -10,7 +10,7 @@ use crate::protocol::MAX_CHUNK;
 use crate::sync::lock;
 
 /// Enough for one chunk in base64 with the notification around it.
-const CAPACITY: usize = MAX_CHUNK / 3 * 4 + 2048;
+pub(crate) const CAPACITY: usize = MAX_CHUNK / 3 * 4 + 2048;
 /// The message about a chunk below this gets a buffer of its own size.
 const SMALL: usize = 4096;
 const HALF: usize = CAPACITY / 2;

@@ -20,7 +20,7 @@ use super::way::Terms;
 use super::{FAREWELL, MAX_MESSAGE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::errno;
-use crate::transport::ws::{self, Halves, WsSource};
+use crate::transport::ws::{Handshake, WsSource};
 use crate::transport::{Framing, Outbox, Stream};
 
 /// How long the server may take to answer, TLS included.
@@ -59,16 +59,16 @@ pub(super) fn open(server: &Server, url: &str, terms: Terms) -> Result<Opened> {
     let deadline = Instant::now() + terms.left(HANDSHAKE);
     let stream = target.stream(&socket, server, deadline)?;
     let writing = stream.target();
-    let halves = Halves::connecting(stream, terms.peer, deadline);
-    let config = ws::config(MAX_MESSAGE);
-    let (mut stream, _) = tungstenite::client::client_with_config(request, halves, Some(config))
-        .map_err(|error| refused(error, shown))?;
+    let handshake = Handshake::new(stream, deadline);
+    let (handshake, _) =
+        tungstenite::client(request, handshake).map_err(|error| refused(error, shown))?;
+    let handshake = handshake.into_inner();
     let waken = Arc::clone(&socket);
     let on_failure = move || drop(waken.shutdown(Shutdown::Both));
     let (outbox, _writer) =
         Outbox::start(writing, Framing::WebSocketClient, on_failure, || false).map_err(failed)?;
-    stream.get_mut().connected(outbox.clone()).map_err(failed)?;
-    let source = Box::new(WsSource::after_handshake(stream));
+    let source = WsSource::of_client(handshake, outbox.clone(), terms.peer, MAX_MESSAGE);
+    let source = Box::new(source.map_err(failed)?);
     Ok(Opened { source, outbox, carrier: Arc::new(Socket(socket)) })
 }
 
@@ -154,7 +154,7 @@ struct Socket(Arc<TcpStream>);
 
 impl Carrier for Socket {
     fn close(&self, outbox: &Outbox) {
-        outbox.last(ws::client_close_frame(1000));
+        outbox.close(1000, "");
         outbox.flush(FAREWELL);
         // Ends the reading thread too.
         let _ = self.0.shutdown(Shutdown::Both);

@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tungstenite::protocol::Role;
-
 use super::Config;
 use super::codex::{self, Lingering};
 use super::epochs::{Fence, Host, Member};
@@ -23,8 +21,9 @@ use crate::sys;
 use crate::sys::poll::{Interest, Waker, wait_for};
 use crate::transport::http::{self, Dialect, Route};
 use crate::transport::stdio::LineSource;
+use crate::transport::ws::WsSource;
 use crate::transport::{
-    End, FENCED, Framing, Outbox, Patience, SharedSocket, Source, Stream, Target, ws,
+    End, FENCED, Framing, Outbox, Patience, SharedSocket, Source, Stream, Target,
 };
 
 /// How long the last frame may take to be written.
@@ -143,9 +142,9 @@ impl Connection {
         let traffic = Arc::clone(outbox.traffic());
         traffic.receive(rest.len());
         let counted = metrics::Connection::open(&traffic);
-        let halves = ws::Halves::new(Stream::Plain(Arc::clone(socket)), outbox.clone(), patience)?;
-        let config = ws::config(self.config.max_message_bytes);
-        let mut source = ws::WsSource::new(halves, rest, Role::Server, config);
+        let stream = Stream::Plain(Arc::clone(socket));
+        let most = self.config.max_message_bytes;
+        let mut source = WsSource::of_server(stream, rest, outbox.clone(), patience, most)?;
         let number = fence.number();
         log::debug("connected", &[("connection", &number), ("peer", &self.peer)]);
         let life = Life { number, peer: Some(self.peer), start: Instant::now(), traffic };
@@ -157,17 +156,16 @@ impl Connection {
         }
         let close = match &end {
             End::Closed | End::Lost(_) | End::Silent => None,
-            End::Offence(code, reason) => Some(ws::close_frame(*code, reason)),
-            End::Stopped => Some(ws::close_frame(1001, "the server stops")),
-            End::Fenced => Some(ws::close_frame(FENCED, STALE_EPOCH)),
+            End::Offence(code, reason) => Some((*code, *reason)),
+            End::Stopped => Some((1001, "the server stops")),
+            End::Fenced => Some((FENCED, STALE_EPOCH)),
         };
-        let says_goodbye = close.is_some();
         match close {
-            Some(close) => outbox.last(close),
+            Some((code, reason)) => outbox.close(code, reason),
             None => outbox.stop(),
         }
         // Whatever still waits to be written after this, the peer does not read.
-        if outbox.flush(FAREWELL) && says_goodbye {
+        if outbox.flush(FAREWELL) && close.is_some() {
             linger(socket);
             if end == End::Fenced {
                 linger_behind_the_fence(socket);

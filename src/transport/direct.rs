@@ -227,7 +227,7 @@ mod tests {
                 long.resize(long.len() + 5000, b'x');
                 lane.send(long);
             }
-            outbox.last(b"the last".to_vec());
+            outbox.close(1000, "the last");
             assert!(outbox.flush(Duration::from_secs(10)));
             near.shutdown(Shutdown::Write).unwrap();
             let mut all = Vec::new();

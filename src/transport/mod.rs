@@ -3,7 +3,6 @@
 //! A connection has two ends. The [`Source`] belongs to the connection's own thread. The
 //! [`Outbox`] is for everybody; behind it one writer thread owns the sending side of the stream.
 
-mod ahead;
 mod direct;
 pub(crate) mod http;
 mod outbox;

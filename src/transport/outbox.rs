@@ -17,7 +17,7 @@ use crossbeam_channel::{RecvTimeoutError, SendTimeoutError, Sender, TrySendError
 
 use super::direct::{Direct, Outcome, Share};
 use super::writer::{Framing, Shared, Target, Writer};
-use super::ws;
+use super::ws::Control;
 use crate::metrics::Traffic;
 use crate::sync::lock;
 use crate::sys::poll::Waker;
@@ -198,21 +198,32 @@ impl Outbox {
         self.queue(Item::Raw(bytes));
     }
 
-    /// Sends a ping, where the transport has such a thing.
-    pub(crate) fn ping(&self) {
-        match self.framing {
-            Framing::WebSocketServer => self.raw(vec![0x89, 0]),
-            Framing::WebSocketClient => {
-                let [a, b, c, d] = ws::new_mask();
-                self.raw(vec![0x89, 0x80, a, b, c, d]);
-            }
-            Framing::Lines => {}
+    /// Sends a frame of the transport's own, where that has such a thing.
+    fn frame(&self, what: Control, payload: &[u8], item: impl FnOnce(Vec<u8>) -> Item) {
+        if let Some(frame) = self.framing.control(what, payload) {
+            self.queue(item(frame));
         }
     }
 
-    /// Sends the last bytes of all; what is sent after them is dropped.
-    pub(crate) fn last(&self, bytes: Vec<u8>) {
-        self.queue(Item::Last(bytes));
+    /// Sends a ping.
+    pub(crate) fn ping(&self) {
+        self.frame(Control::Ping, &[], Item::Raw);
+    }
+
+    /// Answers a ping.
+    pub(super) fn pong(&self, payload: &[u8]) {
+        self.frame(Control::Pong, payload, Item::Raw);
+    }
+
+    /// Answers the peer's close frame.
+    pub(super) fn answer_close(&self, payload: &[u8]) {
+        self.frame(Control::Close, payload, Item::Raw);
+    }
+
+    /// Says that this is the end, and why; what is sent after it is dropped.
+    pub(crate) fn close(&self, code: u16, reason: &str) {
+        let payload = [&code.to_be_bytes(), reason.as_bytes()].concat();
+        self.frame(Control::Close, &payload, Item::Last);
     }
 
     /// Ends the writer thread once it has written what it is writing.

@@ -41,12 +41,13 @@ impl Stream {
         }
     }
 
-    /// Reads, and waits for so long; `WouldBlock` where nothing has come by then.
-    pub(super) fn read(&mut self, room: Room<'_>, wait: Wait) -> io::Result<usize> {
+    /// Reads into what the buffer has room for, behind what it holds, and waits for so long;
+    /// `WouldBlock` where nothing has come by then.
+    pub(super) fn read(&mut self, buffer: &mut Vec<u8>, wait: Wait) -> io::Result<usize> {
         match self {
-            Self::Plain(socket) => read_within(socket, room, wait),
+            Self::Plain(socket) => read_within(socket, buffer, wait),
             #[cfg(feature = "tls")]
-            Self::Tls(receiver) => receiver.read(room, wait),
+            Self::Tls(receiver) => receiver.read(buffer, wait),
         }
     }
 
@@ -70,15 +71,12 @@ impl Stream {
     }
 }
 
-/// Where to read to.
-pub(super) enum Room<'a> {
-    All(&'a mut [u8]),
-    /// What it has room for, behind what it holds.
-    Behind(&'a mut Vec<u8>),
-}
-
-/// Reads from a socket, and waits for so long.
-pub(super) fn read_within(socket: &TcpStream, room: Room<'_>, wait: Wait) -> io::Result<usize> {
+/// Reads from a socket into what the buffer has room for, and waits for so long.
+pub(super) fn read_within(
+    socket: &TcpStream,
+    buffer: &mut Vec<u8>,
+    wait: Wait,
+) -> io::Result<usize> {
     let mut how = RecvFlags::empty();
     match wait {
         Wait::Forever => {}
@@ -92,10 +90,7 @@ pub(super) fn read_within(socket: &TcpStream, room: Room<'_>, wait: Wait) -> io:
             }
         }
     }
-    Ok(match room {
-        Room::All(slice) => recv(socket, slice, how)?.0,
-        Room::Behind(vec) => recv(socket, spare_capacity(vec), how)?.0,
-    })
+    Ok(recv(socket, spare_capacity(buffer), how)?.0)
 }
 
 /// For as long as there is no other who writes.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
-use super::stream::{Room, read_within};
+use super::stream::read_within;
 use super::writer::within;
 use super::{Target, Wait};
 use crate::sync::lock;
@@ -119,7 +119,7 @@ impl Receiver {
         self.raw.clear();
         self.raw.reserve(READ_BUFFER);
         self.taken = 0;
-        read_within(&self.shared.socket, Room::Behind(&mut self.raw), wait)
+        read_within(&self.shared.socket, &mut self.raw, wait)
     }
 
     /// Decrypts what has been read into the buffer, as far as that has room. `None` where nothing
@@ -155,22 +155,18 @@ impl Receiver {
         outcome
     }
 
-    /// Reads, and waits for so long. An end without a goodbye is an end as any other: the WebSocket has
-    /// a goodbye of its own.
-    pub(super) fn read(&mut self, room: Room<'_>, wait: Wait) -> io::Result<usize> {
-        match room {
-            Room::All(buffer) => self.read_all(buffer, wait),
-            Room::Behind(buffer) => {
-                let (before, room) = (buffer.len(), buffer.capacity() - buffer.len());
-                sys::extend_with_zeros(buffer, room);
-                let read = self.read_all(&mut buffer[before..], wait);
-                buffer.truncate(before + *read.as_ref().unwrap_or(&0));
-                read
-            }
-        }
+    /// Reads into what the buffer has room for, and waits for so long. An end without a goodbye is an end
+    /// as any other: the WebSocket has a goodbye of its own.
+    pub(super) fn read(&mut self, buffer: &mut Vec<u8>, wait: Wait) -> io::Result<usize> {
+        // (It has to be cleared first.)
+        let (before, room) = (buffer.len(), (buffer.capacity() - buffer.len()).min(READ_BUFFER));
+        sys::extend_with_zeros(buffer, room);
+        let read = self.read_to(&mut buffer[before..], wait);
+        buffer.truncate(before + *read.as_ref().unwrap_or(&0));
+        read
     }
 
-    fn read_all(&mut self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
+    fn read_to(&mut self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
         }

@@ -267,11 +267,22 @@ impl Writer {
 }
 
 impl Framing {
+    /// The mask of the next frame, where there has to be one.
+    fn mask(self) -> Option<[u8; 4]> {
+        (self == Self::WebSocketClient).then(ws::new_mask)
+    }
+
+    /// A frame of the transport's own, where that has such a thing.
+    pub(super) fn control(self, what: ws::Control, payload: &[u8]) -> Option<Vec<u8>> {
+        (self != Self::Lines).then(|| ws::control(what, payload, self.mask()))
+    }
+
     /// Completes a message's frame; answers where it starts.
     pub(super) fn seal(self, mut buffer: Vec<u8>) -> (Vec<u8>, usize) {
         let start = match self {
-            Self::WebSocketServer => ws::write_header(&mut buffer, None),
-            Self::WebSocketClient => ws::write_header(&mut buffer, Some(ws::new_mask())),
+            Self::WebSocketServer | Self::WebSocketClient => {
+                ws::write_header(&mut buffer, self.mask())
+            }
             Self::Lines => {
                 buffer.push(b'\n');
                 HEADROOM
