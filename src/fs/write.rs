@@ -17,7 +17,7 @@ use super::replace::{self, NewFile};
 use super::stat::Identity;
 use super::{Place, directory, in_place, staged};
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::{self, WriteFileParams, WriteFileResult};
+use crate::protocol::{self, ANY_VERSION, WriteFileParams, WriteFileResult};
 
 /// How often it is begun again because the file has come or gone meanwhile.
 pub(super) const MOST_ATTEMPTS: usize = 16;
@@ -246,6 +246,7 @@ pub(super) fn check_version(stat: Option<&Stat>, terms: &Terms) -> Result<(), Re
         None if wanted.is_empty() => Ok(()),
         None => Err(Refusal::Conflict(MISSING)),
         Some(_) if wanted.is_empty() => Err(Refusal::Conflict("it exists")),
+        Some(_) if wanted == ANY_VERSION => Ok(()),
         Some(stat) if Identity::of(stat).version() == wanted => Ok(()),
         Some(_) => Err(Refusal::Conflict("it has changed since that version")),
     }

@@ -86,6 +86,9 @@ pub struct ReadFileResult {
     pub version: String,
 }
 
+/// In place of a version: the file must exist, whatever it holds.
+pub const ANY_VERSION: &str = "*";
+
 /// A file to write, whole, or bytes to append to one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -101,7 +104,7 @@ pub struct WriteFileParams {
     /// Whether missing directories above it are made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create_parents: Option<bool>,
-    /// The version that the file must still have; `""`: it must not exist.
+    /// The version that the file must still have; `""`: it must not exist; [`ANY_VERSION`]: it must.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_version: Option<String>,
     /// Whether file and directory are flushed to disk before the answer.

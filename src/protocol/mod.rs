@@ -21,9 +21,9 @@ pub use bytes::Base64;
 pub(crate) use bytes::{decode_onto, encode_onto};
 pub use env::EnvDelta;
 pub use fs::{
-    CopyParams, DirEntry, FileType, MkdirParams, Mode, PathParams, ReadFileParams, ReadFileResult,
-    ReaddirResult, RealpathResult, RemoveParams, RenameParams, StatParams, StatResult,
-    WriteFileParams, WriteFileResult,
+    ANY_VERSION, CopyParams, DirEntry, FileType, MkdirParams, Mode, PathParams, ReadFileParams,
+    ReadFileResult, ReaddirResult, RealpathResult, RemoveParams, RenameParams, StatParams,
+    StatResult, WriteFileParams, WriteFileResult,
 };
 pub use net::{
     CloseParams, CloseResult, ClosedEvent, ConnectParams, ConnectResult, ConnectionId, DataEvent,

@@ -17,8 +17,8 @@ use crate::buffers;
 use crate::environment::{Answer, ExecEnvironment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
-    CopyParams, FileType, Mode, PathParams, RenameParams, SpawnParams, StatResult, WirePath,
-    WriteFileParams, WriteFileResult,
+    ANY_VERSION, CopyParams, FileType, Mode, PathParams, RenameParams, SpawnParams, StatResult,
+    WirePath, WriteFileParams, WriteFileResult,
 };
 use crate::sys;
 use crate::sys::host;
@@ -251,6 +251,9 @@ impl Upload<'_> {
             params.create_parents = parents.then_some(true);
         } else {
             params.append = Some(true);
+            // Where a connection is lost, what was on its way there may come after the file has been removed
+            // on another one.
+            params.if_version = Some(ANY_VERSION.to_owned());
         }
         // A lost connection is seen here: a call would make a new one first.
         while let Some((size, answer)) = self.sent.front()
@@ -296,6 +299,7 @@ impl Upload<'_> {
 fn check_version(wanted: &Wanted, standing: Option<&StatResult>) -> Result<()> {
     let why = match (wanted.if_version.as_deref(), standing) {
         (None, _) | (Some(""), None) => return Ok(()),
+        (Some(ANY_VERSION), Some(_)) => return Ok(()),
         (Some(""), Some(_)) => "it exists",
         (Some(_), None) => "it does not exist",
         (Some(version), Some(standing)) if standing.version == version => return Ok(()),

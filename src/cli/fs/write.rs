@@ -41,7 +41,7 @@ beginning and once more before it is put in its place."
         #[argh(switch)]
         parents: bool,
         /// write only if the file still has this version, as stat and --json tell it; an empty one
-        /// means that it must not exist
+        /// means that it must not exist, and * that it must
         #[argh(option)]
         if_version: Option<String>,
         /// flush it to disk before the end

@@ -42,6 +42,26 @@ fn a_write_with_the_right_version_is_made_and_with_a_wrong_one_not() {
     });
 }
 
+/// An append that arrives late makes no file anew that has been removed.
+#[test]
+fn any_version_means_that_something_is_there() {
+    over_both(|peer| {
+        let dir = TempDir::new();
+        let any = json!({"ifVersion": "*"});
+        let file = dir.write("f", "x");
+        write_with(peer, &file, "y", &any);
+        write_with(peer, &file, "z", &json!({"ifVersion": "*", "append": true}));
+        assert_eq!(read(peer, &file), b"yz");
+        std::fs::remove_file(&file).unwrap();
+        conflicts(peer, &file, &any);
+        let more = json!({"append": true, "createParents": true, "mode": 0o600});
+        for path in [file, dir.join("other/f")] {
+            conflicts(peer, &path, &merged(any.clone(), &more));
+        }
+        assert_eq!(names(dir.path()), [""; 0]);
+    });
+}
+
 #[test]
 fn the_empty_version_means_that_nothing_is_there() {
     over_both(|peer| {
