@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 use crate::protocol::MAX_CHUNK;
 use crate::sync::lock;
+use crate::sys::memory;
 
 /// Enough for one chunk in base64 with the notification around it.
 pub(crate) const CAPACITY: usize = MAX_CHUNK / 3 * 4 + 2048;
@@ -49,7 +50,11 @@ pub(crate) fn take_for(bytes: usize) -> Vec<u8> {
             let large = fitting.map(|place| unused.remove(place));
             drop(unused);
             // So that the next one fits that is a little longer.
-            large.unwrap_or_else(|| Vec::with_capacity(bytes.next_multiple_of(STEP)))
+            large.unwrap_or_else(|| {
+                let mut buffer = Vec::with_capacity(bytes.next_multiple_of(STEP));
+                memory::prefer_large_pages(&mut buffer);
+                buffer
+            })
         }
     }
 }

@@ -46,7 +46,6 @@ use std::process::ExitCode;
 
 use argh::{ArgsInfo, FromArgs};
 
-pub use crate::sys::blocks::LargePages;
 pub(crate) use arguments::say_error;
 
 use crate::error::{Error, ErrorKind, StartStep};

@@ -63,6 +63,24 @@ pub(crate) fn read_into(
     Ok(count)
 }
 
+/// The same from a socket, without another try where it is interrupted; `is_now`: what is there already.
+pub(crate) fn receive_into(
+    socket: BorrowedFd<'_>,
+    buffer: &mut Vec<u8>,
+    limit: usize,
+    is_now: bool,
+) -> io::Result<usize> {
+    let spare = buffer.spare_capacity_mut();
+    let size = spare.len().min(limit);
+    let start = spare.as_mut_ptr();
+    let how = if is_now { libc::MSG_DONTWAIT } else { 0 };
+    // SAFETY: `start` is valid for writes of `size` bytes, and the descriptor is open.
+    let count = check_size(unsafe { libc::recv(socket.as_raw_fd(), start.cast(), size, how) })?;
+    // SAFETY: recv(2) has initialised `count` bytes, at most `size`, of the spare capacity.
+    unsafe { buffer.set_len(buffer.len() + count) };
+    Ok(count)
+}
+
 /// The same from a place in a file.
 pub(crate) fn read_at_into(
     fd: BorrowedFd<'_>,

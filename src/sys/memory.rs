@@ -1,80 +1,58 @@
-//! The program's allocator: the system's, but large blocks are asked for in large pages.
-//!
-//! A message of tens of megabytes (a file in one piece) lies in memory that is mapped for it and given
-//! back. With pages of 4 KiB it is cleared and entered into the page table page by page, at a quarter of
-//! the rate, and each of the passes over it (received, unmasked, checked, decoded) takes three times as
-//! long for want of entries in the processor's own table.
-
-use std::alloc::{GlobalAlloc, Layout, System};
+//! What memory is made of.
 
 /// Below this nothing is won, and small blocks share their pages with others.
+#[cfg(target_os = "linux")]
 const LARGE: usize = 4 * 1024 * 1024;
 /// A multiple of every size that the pages of a Linux have.
+#[cfg(target_os = "linux")]
 const PAGES: usize = 64 * 1024;
 
-/// To be the global allocator of a program.
-pub struct LargePages;
-
-// SAFETY: all is the system allocator's; what a block's pages are changes nothing that it promises.
-unsafe impl GlobalAlloc for LargePages {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise, here and below.
-        advised(unsafe { System.alloc(layout) }, layout.size())
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as above.
-        advised(unsafe { System.alloc_zeroed(layout) }, layout.size())
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as above.
-        advised(unsafe { System.realloc(block, layout, size) }, size)
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(block, layout) };
-    }
-}
-
+/// Asks for large pages in what a buffer has room for, where that is much.
+///
+/// A message of tens of megabytes (a file in one piece) lies in memory that is mapped for it and given
+/// back. With pages of 4 KiB it is cleared and entered into the page table page by page, at a quarter of
+/// the rate, and each of the passes over it (received, unmasked, checked, decoded) takes three times as
+/// long for want of entries in the processor's own table.
 #[cfg(target_os = "linux")]
-fn advised(block: *mut u8, size: usize) -> *mut u8 {
-    if size >= LARGE && !block.is_null() {
-        let before = block.align_offset(PAGES);
-        let length = (size - before) / PAGES * PAGES;
-        // SAFETY: whole pages within the block. It is advice alone: what it cannot do, it leaves.
-        unsafe { libc::madvise(block.wrapping_add(before).cast(), length, libc::MADV_HUGEPAGE) };
+pub(crate) fn prefer_large_pages(buffer: &mut Vec<u8>) {
+    let room = buffer.spare_capacity_mut();
+    if room.len() >= LARGE {
+        let before = room.as_ptr().align_offset(PAGES);
+        let length = (room.len() - before) / PAGES * PAGES;
+        let start = room.as_mut_ptr().wrapping_add(before);
+        // SAFETY: whole pages within the buffer. It is advice alone: what it cannot do, it leaves.
+        unsafe { libc::madvise(start.cast(), length, libc::MADV_HUGEPAGE) };
     }
-    block
 }
 
+/// Elsewhere the system sees to that, or it does not.
 #[cfg(not(target_os = "linux"))]
-fn advised(block: *mut u8, _size: usize) -> *mut u8 {
-    block
-}
+pub(crate) fn prefer_large_pages(_buffer: &mut Vec<u8>) {}
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
+    /// The kernel says so of the mapping: `hg` among its flags.
     #[test]
-    fn a_block_that_grows_and_shrinks_past_the_limit_keeps_its_bytes() {
-        let layout = |size| Layout::from_size_align(size, 16).unwrap();
-        let sizes = [100, LARGE - 1, LARGE, 3 * LARGE + 5, LARGE / 2, 2 * LARGE];
-        // SAFETY: each block is used within the size that it has, and given back with that.
-        unsafe {
-            let mut block = LargePages.alloc_zeroed(layout(sizes[0]));
-            block.write_bytes(7, sizes[0]);
-            for pair in sizes.windows(2) {
-                block = LargePages.realloc(block, layout(pair[0]), pair[1]);
-                assert_eq!((block.read(), block.add(99).read()), (7, 7));
-                block.add(pair[1] - 1).write(1);
+    fn a_large_buffer_is_in_large_pages() {
+        let size = 3 * LARGE + 5;
+        let mut buffer: Vec<u8> = Vec::with_capacity(size);
+        prefer_large_pages(&mut buffer);
+        buffer.resize(size, 7);
+        let middle = buffer.as_ptr() as usize + size / 2;
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let mut is_its = false;
+        let flags = maps.lines().find_map(|line| {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            if let Some((Some(from), Some(to))) = range.map(|(from, to)| (number(from), number(to)))
+            {
+                is_its = (from..to).contains(&middle);
             }
-            LargePages.dealloc(block, layout(sizes[5]));
-            let zeros = LargePages.alloc_zeroed(layout(2 * LARGE));
-            assert!(std::slice::from_raw_parts(zeros, 2 * LARGE).iter().all(|byte| *byte == 0));
-            LargePages.dealloc(zeros, layout(2 * LARGE));
-        }
+            line.strip_prefix("VmFlags:").filter(|_| is_its)
+        });
+        let flags = flags.expect("the buffer is mapped");
+        assert!(flags.split(' ').any(|flag| flag == "hg"), "{flags}");
     }
 }

@@ -4,7 +4,6 @@
 //! together, such as a spawn). Policy — what to do with a status, when to kill — lives above.
 #![allow(unsafe_code, reason = "this is the one module that may call into libc")]
 
-pub(crate) mod blocks;
 pub(crate) mod child;
 #[cfg(target_os = "linux")]
 mod clone;
@@ -16,6 +15,7 @@ pub(crate) mod guard;
 pub(crate) mod handle;
 pub(crate) mod host;
 pub(crate) mod limit;
+pub(crate) mod memory;
 pub(crate) mod poll;
 pub(crate) mod pty;
 pub(crate) mod secret;

@@ -6,13 +6,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::buffer::spare_capacity;
-use rustix::net::{RecvFlags, recv};
-
 #[cfg(feature = "tls")]
 use super::tls;
 use super::writer::SharedSocket;
 use super::{Target, Wait};
+use crate::sys::fd::receive_into;
 use crate::sys::poll::{Interest, wait_for};
 
 /// The receiving side of a stream.
@@ -41,13 +39,18 @@ impl Stream {
         }
     }
 
-    /// Reads into what the buffer has room for, behind what it holds, and waits for so long;
-    /// `WouldBlock` where nothing has come by then.
-    pub(super) fn read(&mut self, buffer: &mut Vec<u8>, wait: Wait) -> io::Result<usize> {
+    /// Reads so many bytes at most into what the buffer has room for, behind what it holds, and waits for
+    /// so long; `WouldBlock` where nothing has come by then.
+    pub(super) fn read(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        most: usize,
+        wait: Wait,
+    ) -> io::Result<usize> {
         match self {
-            Self::Plain(socket) => read_within(socket, buffer, wait),
+            Self::Plain(socket) => read_within(socket, buffer, most, wait),
             #[cfg(feature = "tls")]
-            Self::Tls(receiver) => receiver.read(buffer, wait),
+            Self::Tls(receiver) => receiver.read(buffer, most, wait),
         }
     }
 
@@ -71,26 +74,27 @@ impl Stream {
     }
 }
 
-/// Reads from a socket into what the buffer has room for, and waits for so long.
+/// Reads so many bytes at most from a socket into what the buffer has room for, and waits for so long.
 pub(super) fn read_within(
     socket: &TcpStream,
     buffer: &mut Vec<u8>,
+    most: usize,
     wait: Wait,
 ) -> io::Result<usize> {
-    let mut how = RecvFlags::empty();
+    let mut is_now = false;
     match wait {
         Wait::Forever => {}
         Wait::Not => return Err(io::ErrorKind::WouldBlock.into()),
         Wait::Until(deadline) => {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                how = RecvFlags::DONTWAIT;
+                is_now = true;
             } else if wait_for(socket.as_fd(), Interest::Read, Some(left))?.is_none() {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }
     }
-    Ok(recv(socket, spare_capacity(buffer), how)?.0)
+    receive_into(socket.as_fd(), buffer, most, is_now)
 }
 
 /// For as long as there is no other who writes.

@@ -119,7 +119,7 @@ impl Receiver {
         self.raw.clear();
         self.raw.reserve(READ_BUFFER);
         self.taken = 0;
-        read_within(&self.shared.socket, &mut self.raw, wait)
+        read_within(&self.shared.socket, &mut self.raw, READ_BUFFER, wait)
     }
 
     /// Decrypts what has been read into the buffer, as far as that has room. `None` where nothing
@@ -155,11 +155,15 @@ impl Receiver {
         outcome
     }
 
-    /// Reads into what the buffer has room for, and waits for so long. An end without a goodbye is an end
-    /// as any other: the WebSocket has a goodbye of its own.
-    pub(super) fn read(&mut self, buffer: &mut Vec<u8>, wait: Wait) -> io::Result<usize> {
-        // (It has to be cleared first.)
-        let (before, room) = (buffer.len(), (buffer.capacity() - buffer.len()).min(READ_BUFFER));
+    /// Reads so many bytes at most into what the buffer has room for, and waits for so long. An end
+    /// without a goodbye is an end as any other: the WebSocket has a goodbye of its own.
+    pub(super) fn read(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        most: usize,
+        wait: Wait,
+    ) -> io::Result<usize> {
+        let (before, room) = (buffer.len(), (buffer.capacity() - buffer.len()).min(most));
         sys::extend_with_zeros(buffer, room);
         let read = self.read_to(&mut buffer[before..], wait);
         buffer.truncate(before + *read.as_ref().unwrap_or(&0));

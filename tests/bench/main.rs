@@ -16,6 +16,7 @@ mod contest;
 mod figures;
 mod floor;
 mod options;
+mod pages;
 mod peers;
 mod procfs;
 mod raw;
@@ -31,9 +32,9 @@ use arena::Arena;
 use options::{Options, Wanted};
 use report::Report;
 
-/// As `ta` has it; all clients here have the same.
+/// The library's client asks for large pages for what is large; so do all clients here.
 #[global_allocator]
-static ALLOCATOR: ta_exec::cli::LargePages = ta_exec::cli::LargePages;
+static ALLOCATOR: pages::LargePages = pages::LargePages;
 
 /// Whatever goes wrong here ends a row, and is shown in its place.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;

@@ -56,7 +56,7 @@ impl Handshake {
             // (The kernel does not take up a read with a timeout again, whatever has interrupted it: a
             // stop and its end, or SIGCHLD for a child of another thread.)
             let read = || {
-                let read = self.stream.read(&mut self.read, Wait::Forever);
+                let read = self.stream.read(&mut self.read, LONGEST, Wait::Forever);
                 if self.stream.owes_a_write() {
                     self.stream.flush()?;
                 }

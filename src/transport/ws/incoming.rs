@@ -15,6 +15,9 @@ use crate::buffers;
 
 /// What is read at a time where no more is expected. Idle connections keep this much each.
 const READ: usize = 4 * 1024;
+/// What is read at a time of something longer. (More at a time holds up who sends: the kernel takes nothing
+/// in while it gives something out.)
+const PIECE: usize = 64 * 1024;
 /// The longest header.
 const HEADER: usize = 14;
 /// How many bytes of a frame that is not whole are unmasked at a time: whole blocks of the mask's.
@@ -93,14 +96,14 @@ impl Incoming {
         self.expects_more
     }
 
-    /// What comes next; reads as often as it takes. `read` adds to what the buffer holds, as far as that
-    /// has room.
+    /// What comes next; reads as often as it takes. `read` adds so many bytes at most to what the buffer
+    /// holds, which has room for them.
     ///
     /// # Errors
     /// After [`Fault::Io`] it can be called again.
     pub(super) fn next(
         &mut self,
-        mut read: impl FnMut(&mut Vec<u8>) -> io::Result<usize>,
+        mut read: impl FnMut(&mut Vec<u8>, usize) -> io::Result<usize>,
     ) -> Result<Came, Fault> {
         // What has been given is not kept while nothing comes.
         self.payload = Payload::Read(0..0);
@@ -192,7 +195,7 @@ impl Incoming {
     fn fill(
         &mut self,
         size: usize,
-        read: &mut impl FnMut(&mut Vec<u8>) -> io::Result<usize>,
+        read: &mut impl FnMut(&mut Vec<u8>, usize) -> io::Result<usize>,
     ) -> Result<(), Fault> {
         self.read.drain(..self.taken);
         self.taken = 0;
@@ -206,8 +209,9 @@ impl Incoming {
             buffer.extend_from_slice(&self.read);
             buffers::give(std::mem::replace(&mut self.read, buffer));
         }
-        let count = read(&mut self.read).map_err(Fault::Io)?;
-        self.expects_more = self.read.len() == self.read.capacity();
+        let room = (self.read.capacity() - self.read.len()).min(PIECE);
+        let count = read(&mut self.read, room).map_err(Fault::Io)?;
+        self.expects_more = count == room;
         if count == 0 { Err(Fault::Ended) } else { Ok(()) }
     }
 }
@@ -299,8 +303,9 @@ mod tests {
         let mut incoming = Incoming::new(Vec::new(), is_masked, MOST);
         let mut seen = Vec::new();
         loop {
-            let came = incoming.next(|buffer| {
-                let given = drip.give(buffer.capacity() - buffer.len())?;
+            let came = incoming.next(|buffer, most| {
+                assert!(most > 0 && most <= buffer.capacity() - buffer.len());
+                let given = drip.give(most)?;
                 buffer.extend_from_slice(given);
                 Ok(given.len())
             });
@@ -458,11 +463,11 @@ mod tests {
         let mut incoming = Incoming::new(Vec::new(), false, MOST);
         for _ in 0..3 {
             let mut left = &long[..];
-            let mut read = |buffer: &mut Vec<u8>| {
+            let mut read = |buffer: &mut Vec<u8>, most: usize| {
                 if left.is_empty() {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
-                let count = (buffer.capacity() - buffer.len()).min(left.len());
+                let count = most.min(left.len());
                 buffer.extend_from_slice(&left[..count]);
                 left = &left[count..];
                 Ok(count)

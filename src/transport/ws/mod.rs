@@ -102,8 +102,8 @@ impl Line {
         Ok(Self { stream, outbox, silence: Silence::new(patience), is_client })
     }
 
-    /// Reads into what the buffer has room for, and waits for so long.
-    fn read(&mut self, buffer: &mut Vec<u8>, wait: Wait) -> io::Result<usize> {
+    /// Reads so many bytes at most into what the buffer has room for, and waits for so long.
+    fn read(&mut self, buffer: &mut Vec<u8>, most: usize, wait: Wait) -> io::Result<usize> {
         if matches!(wait, Wait::Not) && !self.stream.holds_more() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -114,7 +114,7 @@ impl Line {
             }
             wait => wait,
         };
-        let read = self.stream.read(buffer, wait);
+        let read = self.stream.read(buffer, most, wait);
         if self.stream.owes_a_write() {
             self.outbox.raw(Vec::new());
         }
@@ -154,7 +154,7 @@ impl TurnSource for WsSource {
     fn next_within(&mut self, wait: Wait) -> Option<Event<'_>> {
         let end = loop {
             let Self { incoming, line } = self;
-            match incoming.next(|buffer| line.read(buffer, wait)) {
+            match incoming.next(|buffer, most| line.read(buffer, most, wait)) {
                 Ok(Came::Text) => {
                     let text = std::str::from_utf8(self.incoming.payload());
                     return Some(text.map_or(Event::End(NOT_TEXT), Event::Message));
