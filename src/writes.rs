@@ -1,7 +1,7 @@
 //! Writes that wait for whoever reads at the far end, and are answered when they have been made.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use crate::buffers;
@@ -10,8 +10,8 @@ use crate::mailbox::{Mailbox, Order, Reply};
 
 /// What is written to.
 pub(crate) trait Destination {
-    /// Writes what fits.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+    /// Writes what fits, one slice after the other.
+    fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// All bytes of a write with `eof` have been written: ends the far end's input.
     fn end(&mut self) -> io::Result<End>;
@@ -34,6 +34,9 @@ pub(crate) enum Progress {
     Ended,
 }
 
+/// How many writes are made by one call: whoever reads is woken by each call.
+const AT_ONCE: usize = 8;
+
 /// The writes themselves, the oldest first. The mailbox they came through bounds their number and
 /// their bytes.
 pub(crate) struct Writes<O> {
@@ -48,6 +51,12 @@ struct Write {
     /// What the mailbox has counted for it.
     charged: usize,
     reply: Option<Reply<()>>,
+}
+
+impl Write {
+    fn is_written(&self) -> bool {
+        self.written == self.bytes.len()
+    }
 }
 
 impl<O: Order> Writes<O> {
@@ -101,33 +110,57 @@ impl<O: Order> Writes<O> {
         to: &mut impl Destination,
         made: &mut Vec<Write>,
     ) -> io::Result<Progress> {
-        while let Some(write) = self.queue.front_mut() {
-            while write.written < write.bytes.len() {
-                match to.write(&write.bytes[write.written..]) {
-                    Ok(count) => write.written += count,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        return Ok(Progress::Open);
-                    }
-                    Err(error) => return Err(error),
+        loop {
+            while self.queue.front().is_some_and(Write::is_written) {
+                if self.end_front(to)? == Progress::Ended {
+                    made.extend(self.queue.pop_front());
+                    return Ok(Progress::Ended);
+                }
+                // (Where the end is more bytes, it is not written any more.)
+                if self.queue.front().is_some_and(Write::is_written) {
+                    made.extend(self.queue.pop_front());
                 }
             }
-            let mut progress = Progress::Open;
-            if write.eof {
-                match to.end()? {
-                    End::Ended => progress = Progress::Ended,
-                    End::By(bytes) => {
-                        // More bytes of this write, so that a full terminal is waited for.
-                        (write.bytes, write.written, write.eof) = (bytes, 0, false);
-                        continue;
-                    }
+            let mut slices = [IoSlice::new(&[]); AT_ONCE];
+            let mut count = 0;
+            for (slice, write) in slices.iter_mut().zip(&self.queue) {
+                *slice = IoSlice::new(&write.bytes[write.written..]);
+                count += 1;
+                if write.eof {
+                    break;
                 }
             }
-            made.extend(self.queue.pop_front());
-            if progress == Progress::Ended {
-                return Ok(progress);
+            if count == 0 {
+                return Ok(Progress::Open);
+            }
+            let mut written = match to.write(&slices[..count]) {
+                Ok(written) => written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Progress::Open);
+                }
+                Err(error) => return Err(error),
+            };
+            for write in self.queue.iter_mut().take(count) {
+                let its = written.min(write.bytes.len() - write.written);
+                write.written += its;
+                written -= its;
             }
         }
-        Ok(Progress::Open)
+    }
+
+    /// Ends the far end's input where the first write, all of which is written, says so.
+    fn end_front(&mut self, to: &mut impl Destination) -> io::Result<Progress> {
+        let Some(write) = self.queue.front_mut().filter(|write| write.eof) else {
+            return Ok(Progress::Open);
+        };
+        match to.end()? {
+            End::Ended => Ok(Progress::Ended),
+            End::By(bytes) => {
+                // More bytes of this write, so that a full terminal is waited for.
+                (write.bytes, write.written, write.eof) = (bytes, 0, false);
+                Ok(Progress::Open)
+            }
+        }
     }
 
     /// Refuses all that waits.

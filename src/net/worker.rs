@@ -1,11 +1,13 @@
 //! The thread of one connection: it makes it, waits in one place for whatever comes next (data,
 //! room, an order, the window), and tells the sink.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
+
+use rustix::io::writev;
 
 use super::dial::{Dial, Made};
 use super::order::{Mailbox, Order, already_ended, cannot_write, closed_by_host};
@@ -346,8 +348,8 @@ impl<'a, C: Closer> Worker<'a, C> {
 pub(super) struct Socket(pub(super) OwnedFd);
 
 impl Destination for Socket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        sys::fd::write(self.0.as_fd(), bytes)
+    fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        sys::retry(|| Ok(writev(&self.0, slices)?))
     }
 
     fn end(&mut self) -> io::Result<End> {

@@ -1,8 +1,10 @@
 //! A child's stdin.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+
+use rustix::io::writev;
 
 use super::order::{Mailbox, Order, cannot_write, closed_stdin};
 use crate::error::Error;
@@ -85,8 +87,8 @@ impl Drop for Stdin {
 }
 
 impl Destination for Pipe {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        sys::fd::write(self.fd.as_fd(), bytes)
+    fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        sys::retry(|| Ok(writev(&self.fd, slices)?))
     }
 
     fn end(&mut self) -> io::Result<End> {

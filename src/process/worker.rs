@@ -212,13 +212,14 @@ impl<'a> Worker<'a> {
             return;
         }
         self.outputs.acknowledge(self.mailbox.take_acknowledged());
-        for order in self.mailbox.take_orders() {
+        let orders = self.mailbox.take_orders();
+        let came = !orders.is_empty();
+        for order in orders {
             match order {
-                Order::Write { bytes, eof, reply } => {
-                    self.stdin.push(bytes, eof, reply);
-                    self.stdin.advance();
-                }
+                Order::Write { bytes, eof, reply } => self.stdin.push(bytes, eof, reply),
                 Order::Kill { signal, grace, reply } => {
+                    // What was sent before it gets its chance.
+                    self.stdin.advance();
                     let now = Instant::now();
                     if let Some(grace) = grace {
                         self.deadlines.kill_after(now, grace);
@@ -227,8 +228,14 @@ impl<'a> Worker<'a> {
                     self.signal(signal, now);
                     reply(Ok(true));
                 }
-                Order::Resize { size, reply } => reply(self.resize(size)),
+                Order::Resize { size, reply } => {
+                    self.stdin.advance();
+                    reply(self.resize(size));
+                }
             }
+        }
+        if came {
+            self.stdin.advance();
         }
     }
 
