@@ -101,17 +101,28 @@ fn lift(text: &str, object: &str, members: &[&'static str]) -> Option<Lifted> {
     })?;
     let opened = reader.0.strip_prefix('"')?;
     let (before, content) = text.split_at_checked(early.len() - opened.len())?;
-    let string = content.get(..memchr::memchr(b'"', content.as_bytes())?)?;
+    // Little comes behind it, as a rule. (If it has ended before that, there is a quote within what is taken
+    // for the string, which is no base64.)
+    let late = content.len().saturating_sub(EARLY);
+    let (string, bytes) = decoded(content, late, text).or_else(|| decoded(content, 0, text))?;
+    let after = content.get(string.len()..)?;
+    Some(Lifted { member, rest: format!("{before}{after}"), bytes })
+}
+
+/// The string up to the first quote from that place on, and what it stands for.
+fn decoded<'a>(content: &'a str, from: usize, text: &str) -> Option<(&'a str, Vec<u8>)> {
+    let end = from + memchr::memchr(b'"', content.as_bytes().get(from..)?)?;
+    let string = content.get(..end)?;
     // Where it is not most of the message, nothing is won.
     if string.len() < text.len() / 2 {
         return None;
     }
     let mut bytes = buffers::take_for(string.len() / 4 * 3 + 3);
-    if !decode_onto(string, &mut bytes) {
-        return None;
+    if decode_onto(string, &mut bytes) {
+        return Some((string, bytes));
     }
-    let after = content.get(string.len()..)?;
-    Some(Lifted { member, rest: format!("{before}{after}"), bytes })
+    buffers::give(bytes);
+    None
 }
 
 /// Reads JSON for as far as it is there. `None` is what it does not know, or the end.
@@ -222,6 +233,17 @@ mod tests {
             let (text, bytes) = message(before, after);
             let rest = format!("{before}{after}");
             assert_eq!(lift_params(&text), Some(Lifted { member, rest, bytes }), "{before}");
+        }
+    }
+
+    #[test]
+    fn much_may_come_behind_it() {
+        for long in ["x".repeat(EARLY + 7), "AAAA\",\"".repeat(1000) + "y"] {
+            let after = format!("\",\"{long}\":1}}}}");
+            let before = "{\"params\":{\"chunk\":\"";
+            let (text, bytes) = message(before, &after);
+            let rest = format!("{before}{after}");
+            assert_eq!(lift_params(&text), Some(Lifted { member: CHUNK, rest, bytes }));
         }
     }
 
