@@ -5,10 +5,13 @@
 //! time go round.
 
 use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::protocol::MAX_CHUNK;
 use crate::sync::lock;
 use crate::sys::memory;
+use crate::threads;
 
 /// Enough for one chunk in base64 with the notification around it.
 pub(crate) const CAPACITY: usize = MAX_CHUNK / 3 * 4 + 2048;
@@ -19,7 +22,7 @@ const TWICE: usize = 2 * CAPACITY;
 /// How many unused ones are kept, for the whole program: 1.4 MB.
 const KEPT: usize = 16;
 /// Larger buffers of up to that size are kept too, but only a few: parts of files.
-const LARGE: usize = 2 * 1024 * 1024;
+pub(crate) const LARGE: usize = 2 * 1024 * 1024;
 const KEPT_LARGE: usize = 2;
 /// Their sizes are multiples of this.
 const STEP: usize = 64 * 1024;
@@ -45,12 +48,15 @@ pub(crate) fn take_for(bytes: usize) -> Vec<u8> {
         0..HALF => Vec::with_capacity(bytes),
         HALF..=CAPACITY => take(),
         _ => {
-            let mut unused = lock(&UNUSED_LARGE);
-            let fitting = unused.iter().rposition(|large| large.capacity() >= bytes);
-            let large = fitting.map(|place| unused.remove(place));
-            drop(unused);
+            let kept = if bytes <= LARGE {
+                let mut unused = lock(&UNUSED_LARGE);
+                let fitting = unused.iter().rposition(|large| large.capacity() >= bytes);
+                fitting.map(|place| unused.remove(place))
+            } else {
+                HUGE.take(bytes)
+            };
             // So that the next one fits that is a little longer.
-            large.unwrap_or_else(|| {
+            kept.unwrap_or_else(|| {
                 let mut buffer = Vec::with_capacity(bytes.next_multiple_of(STEP));
                 memory::prefer_large_pages(&mut buffer);
                 buffer
@@ -65,7 +71,12 @@ pub(crate) fn give(mut buffer: Vec<u8>) {
     let (unused, most) = match buffer.capacity() {
         CAPACITY..TWICE => (&UNUSED, KEPT),
         TWICE..=LARGE => (&UNUSED_LARGE, KEPT_LARGE),
-        _ => return,
+        capacity => {
+            if (LARGE..=MOST_HUGE).contains(&capacity) {
+                HUGE.give(buffer);
+            }
+            return;
+        }
     };
     let mut unused = lock(unused);
     unused.push(buffer);
@@ -75,9 +86,91 @@ pub(crate) fn give(mut buffer: Vec<u8>) {
     drop(oldest);
 }
 
+/// The largest buffer that is kept for a moment: what a message may have where nothing else is said.
+const MOST_HUGE: usize = 65 * 1024 * 1024;
+/// How many: a message, and what it stands for.
+const KEPT_HUGE: usize = 2;
+/// One is given back to the system when nobody has wanted it for so long, or a little longer.
+const MOMENT: Duration = Duration::from_secs(1);
+
+static HUGE: Huge = Huge::new();
+
+/// Buffers of many megabytes, used again while one such message follows the other: the kernel has to clear
+/// the pages of new ones, which is a quarter of all that happens to a message of that size.
+struct Huge(Mutex<Moment>);
+
+struct Moment {
+    /// Each with the time since when it is unused.
+    unused: Vec<(Instant, Vec<u8>)>,
+    /// A thread gives back what nobody wants.
+    is_watched: bool,
+}
+
+impl Huge {
+    const fn new() -> Self {
+        Self(Mutex::new(Moment { unused: Vec::new(), is_watched: false }))
+    }
+
+    /// An empty buffer for so many bytes, not more than twice as large, if one is kept.
+    fn take(&self, bytes: usize) -> Option<Vec<u8>> {
+        let mut moment = lock(&self.0);
+        let fits = |buffer: &Vec<u8>| (bytes..=2 * bytes).contains(&buffer.capacity());
+        let fitting = moment.unused.iter().rposition(|(_, buffer)| fits(buffer))?;
+        Some(moment.unused.remove(fitting).1)
+    }
+
+    fn give(&'static self, buffer: Vec<u8>) {
+        let mut moment = lock(&self.0);
+        // Without a thread that gives it back later, now.
+        if !moment.is_watched && threads::run(|| self.watch()).is_err() {
+            return;
+        }
+        moment.is_watched = true;
+        moment.unused.push((Instant::now(), buffer));
+        let oldest = (moment.unused.len() > KEPT_HUGE).then(|| moment.unused.remove(0));
+        drop(moment);
+        drop(oldest);
+    }
+
+    fn watch(&self) {
+        loop {
+            thread::sleep(MOMENT);
+            let mut moment = lock(&self.0);
+            let unwanted: Vec<_> =
+                moment.unused.extract_if(.., |(since, _)| since.elapsed() >= MOMENT).collect();
+            moment.is_watched = !moment.unused.is_empty();
+            let is_over = !moment.is_watched;
+            drop(moment);
+            drop(unwanted);
+            if is_over {
+                return;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_huge_buffer_is_used_again_and_given_back_when_nobody_wants_it() {
+        static HUGE: Huge = Huge::new();
+        let buffer = Vec::with_capacity(10 << 20);
+        let place = buffer.as_ptr();
+        HUGE.give(buffer);
+        assert!(HUGE.take(4 << 20).is_none(), "that is more than twice as large");
+        assert!(HUGE.take(11 << 20).is_none(), "that is too small");
+        let again = HUGE.take(9 << 20).unwrap();
+        assert_eq!(again.as_ptr(), place);
+        HUGE.give(again);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !lock(&HUGE.0).unused.is_empty() {
+            assert!(Instant::now() < deadline, "it is still kept");
+            thread::yield_now();
+        }
+        assert!(HUGE.take(9 << 20).is_none());
+    }
 
     /// Answers to one request after the other differ by the digits of its number.
     #[test]

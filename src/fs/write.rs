@@ -33,7 +33,7 @@ pub(crate) struct Terms {
     pub(crate) mode: Option<u32>,
     /// Missing directories above it are made.
     pub(crate) create_parents: bool,
-    /// The version that it must have; an empty one: it must not exist.
+    /// The version that it must have; an empty one: it must not exist; [`ANY_VERSION`]: it must.
     pub(crate) if_version: Option<String>,
     /// File and directory are flushed to disk.
     pub(crate) sync: bool,

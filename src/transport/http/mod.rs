@@ -1,6 +1,6 @@
 //! The head of an HTTP request: read with a limit and a deadline, routed, authorized.
 //!
-//! It is looked at before tungstenite sees a byte, so that what is no WebSocket (a probe, a
+//! It is looked at before a byte of a WebSocket is, so that what is no WebSocket (a probe, a
 //! browser, a stranger) gets a plain answer.
 
 mod access;

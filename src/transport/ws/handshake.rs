@@ -7,7 +7,7 @@ use crate::sys;
 use crate::transport::{Stream, Wait};
 
 /// The longest head of an answer that is waited for.
-const LONGEST: usize = 16 * 1024;
+const LONGEST: usize = 64 * 1024;
 
 /// Gives the head of the server's answer, and nothing of what has come behind it.
 pub(crate) struct Handshake {
@@ -50,7 +50,7 @@ impl Handshake {
                 return Ok(end + END.len());
             }
             if self.read.len() >= LONGEST {
-                return Ok(self.read.len());
+                return Err(io::Error::other("the head of its answer does not end"));
             }
             self.mind_deadline()?;
             // (The kernel does not take up a read with a timeout again, whatever has interrupted it: a

@@ -74,6 +74,9 @@ impl WsSource {
         self.line.outbox.answer_close(if is_fine { payload } else { &BAD_CODE });
         match code {
             Some(code) if self.line.is_client && is_fine => closed_for(code, reason),
+            Some(code) if self.line.is_client => {
+                End::Lost(format!("the server closed it with the code {code}, which says nothing"))
+            }
             _ => End::Closed,
         }
     }
