@@ -68,22 +68,26 @@ pub(crate) fn take_for(bytes: usize) -> Vec<u8> {
 /// Gives a buffer back. One that is of no size that is kept is freed.
 pub(crate) fn give(mut buffer: Vec<u8>) {
     buffer.clear();
-    let (unused, most) = match buffer.capacity() {
-        CAPACITY..TWICE => (&UNUSED, KEPT),
-        TWICE..=LARGE => (&UNUSED_LARGE, KEPT_LARGE),
-        capacity => {
-            if (LARGE..=MOST_HUGE).contains(&capacity) {
-                HUGE.give(buffer);
-            }
-            return;
-        }
-    };
+    match buffer.capacity() {
+        0..CAPACITY => {}
+        CAPACITY..TWICE => keep(&UNUSED, buffer, KEPT),
+        TWICE..=LARGE => keep(&UNUSED_LARGE, buffer, KEPT_LARGE),
+        huge if huge <= MOST_HUGE => HUGE.give(buffer),
+        _ => {}
+    }
+}
+
+fn keep(unused: &Mutex<Vec<Vec<u8>>>, buffer: Vec<u8>, most: usize) {
     let mut unused = lock(unused);
-    unused.push(buffer);
-    // What is kept is of the size that is in use now.
-    let oldest = (unused.len() > most).then(|| unused.remove(0));
+    let oldest = push_out(&mut unused, buffer, most);
     drop(unused);
     drop(oldest);
+}
+
+/// Adds one; where they are too many, the oldest comes out: what is kept is of the size that is in use now.
+fn push_out<T>(unused: &mut Vec<T>, one: T, most: usize) -> Option<T> {
+    unused.push(one);
+    (unused.len() > most).then(|| unused.remove(0))
 }
 
 /// The largest buffer that is kept for a moment: what a message may have where nothing else is said.
@@ -126,8 +130,7 @@ impl Huge {
             return;
         }
         moment.is_watched = true;
-        moment.unused.push((Instant::now(), buffer));
-        let oldest = (moment.unused.len() > KEPT_HUGE).then(|| moment.unused.remove(0));
+        let oldest = push_out(&mut moment.unused, (Instant::now(), buffer), KEPT_HUGE);
         drop(moment);
         drop(oldest);
     }
@@ -138,8 +141,8 @@ impl Huge {
             let mut moment = lock(&self.0);
             let unwanted: Vec<_> =
                 moment.unused.extract_if(.., |(since, _)| since.elapsed() >= MOMENT).collect();
-            moment.is_watched = !moment.unused.is_empty();
-            let is_over = !moment.is_watched;
+            let is_over = moment.unused.is_empty();
+            moment.is_watched = !is_over;
             drop(moment);
             drop(unwanted);
             if is_over {

@@ -111,14 +111,21 @@ impl<O: Order> Writes<O> {
         made: &mut Vec<Write>,
     ) -> io::Result<Progress> {
         loop {
-            while self.queue.front().is_some_and(Write::is_written) {
-                if self.end_front(to)? == Progress::Ended {
-                    made.extend(self.queue.pop_front());
-                    return Ok(Progress::Ended);
+            while let Some(write) = self.queue.front_mut().filter(|write| write.is_written()) {
+                let mut progress = Progress::Open;
+                if write.eof {
+                    match to.end()? {
+                        End::Ended => progress = Progress::Ended,
+                        End::By(bytes) => {
+                            // More bytes of this write, so that a full terminal is waited for.
+                            (write.bytes, write.written, write.eof) = (bytes, 0, false);
+                            continue;
+                        }
+                    }
                 }
-                // (Where the end is more bytes, it is not written any more.)
-                if self.queue.front().is_some_and(Write::is_written) {
-                    made.extend(self.queue.pop_front());
+                made.extend(self.queue.pop_front());
+                if progress == Progress::Ended {
+                    return Ok(progress);
                 }
             }
             let mut slices = [IoSlice::new(&[]); AT_ONCE];
@@ -144,21 +151,6 @@ impl<O: Order> Writes<O> {
                 let its = written.min(write.bytes.len() - write.written);
                 write.written += its;
                 written -= its;
-            }
-        }
-    }
-
-    /// Ends the far end's input where the first write, all of which is written, says so.
-    fn end_front(&mut self, to: &mut impl Destination) -> io::Result<Progress> {
-        let Some(write) = self.queue.front_mut().filter(|write| write.eof) else {
-            return Ok(Progress::Open);
-        };
-        match to.end()? {
-            End::Ended => Ok(Progress::Ended),
-            End::By(bytes) => {
-                // More bytes of this write, so that a full terminal is waited for.
-                (write.bytes, write.written, write.eof) = (bytes, 0, false);
-                Ok(Progress::Open)
             }
         }
     }

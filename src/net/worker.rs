@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use rustix::io::writev;
-
 use super::dial::{Dial, Made};
 use super::order::{Mailbox, Order, already_ended, cannot_write, closed_by_host};
 use super::socket::{self, Behind};
@@ -349,7 +347,7 @@ pub(super) struct Socket(pub(super) OwnedFd);
 
 impl Destination for Socket {
     fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        sys::retry(|| Ok(writev(&self.0, slices)?))
+        sys::fd::write_slices(self.0.as_fd(), slices)
     }
 
     fn end(&mut self) -> io::Result<End> {

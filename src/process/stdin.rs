@@ -4,8 +4,6 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::io::writev;
-
 use super::order::{Mailbox, Order, cannot_write, closed_stdin};
 use crate::error::Error;
 use crate::mailbox::Reply;
@@ -88,7 +86,7 @@ impl Drop for Stdin {
 
 impl Destination for Pipe {
     fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        sys::retry(|| Ok(writev(&self.fd, slices)?))
+        sys::fd::write_slices(self.fd.as_fd(), slices)
     }
 
     fn end(&mut self) -> io::Result<End> {

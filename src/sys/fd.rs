@@ -1,6 +1,6 @@
 //! Descriptors: pipes, reading and writing without blocking, and what is known of them.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::{check, check_size, retry};
@@ -51,16 +51,10 @@ pub(crate) fn read_into(
     buffer: &mut Vec<u8>,
     limit: usize,
 ) -> io::Result<usize> {
-    let spare = buffer.spare_capacity_mut();
-    let size = spare.len().min(limit);
-    let start = spare.as_mut_ptr();
-    let count = retry(|| {
-        // SAFETY: `start` is valid for writes of `size` bytes, and the descriptor is open.
-        check_size(unsafe { libc::read(fd.as_raw_fd(), start.cast(), size) })
-    })?;
-    // SAFETY: read(2) has initialised `count` bytes, at most `size`, of the spare capacity.
-    unsafe { buffer.set_len(buffer.len() + count) };
-    Ok(count)
+    // SAFETY: read(2) writes to so many bytes at most, and answers how many it has.
+    retry(|| unsafe {
+        fill_spare(buffer, limit, |start, size| libc::read(fd.as_raw_fd(), start, size))
+    })
 }
 
 /// The same from a socket, without another try where it is interrupted; `is_now`: what is there already.
@@ -70,15 +64,11 @@ pub(crate) fn receive_into(
     limit: usize,
     is_now: bool,
 ) -> io::Result<usize> {
-    let spare = buffer.spare_capacity_mut();
-    let size = spare.len().min(limit);
-    let start = spare.as_mut_ptr();
     let how = if is_now { libc::MSG_DONTWAIT } else { 0 };
-    // SAFETY: `start` is valid for writes of `size` bytes, and the descriptor is open.
-    let count = check_size(unsafe { libc::recv(socket.as_raw_fd(), start.cast(), size, how) })?;
-    // SAFETY: recv(2) has initialised `count` bytes, at most `size`, of the spare capacity.
-    unsafe { buffer.set_len(buffer.len() + count) };
-    Ok(count)
+    // SAFETY: as above, recv(2).
+    unsafe {
+        fill_spare(buffer, limit, |start, size| libc::recv(socket.as_raw_fd(), start, size, how))
+    }
 }
 
 /// The same from a place in a file.
@@ -88,14 +78,26 @@ pub(crate) fn read_at_into(
     limit: usize,
     position: i64,
 ) -> io::Result<usize> {
+    // SAFETY: as above, pread(2).
+    retry(|| unsafe {
+        fill_spare(buffer, limit, |start, size| libc::pread(fd.as_raw_fd(), start, size, position))
+    })
+}
+
+/// Has a call fill the spare capacity, or `limit` bytes of it.
+///
+/// # Safety
+/// The call writes to no more than the bytes that it is given, and answers how many of them, from the
+/// first on, it has written.
+unsafe fn fill_spare(
+    buffer: &mut Vec<u8>,
+    limit: usize,
+    call: impl FnOnce(*mut libc::c_void, usize) -> libc::ssize_t,
+) -> io::Result<usize> {
     let spare = buffer.spare_capacity_mut();
     let size = spare.len().min(limit);
-    let start = spare.as_mut_ptr();
-    let count = retry(|| {
-        // SAFETY: `start` is valid for writes of `size` bytes, and the descriptor is open.
-        check_size(unsafe { libc::pread(fd.as_raw_fd(), start.cast(), size, position) })
-    })?;
-    // SAFETY: pread(2) has initialised `count` bytes, at most `size`, of the spare capacity.
+    let count = check_size(call(spare.as_mut_ptr().cast(), size))?;
+    // SAFETY: the call has initialised `count` bytes, at most `size`, of the spare capacity.
     unsafe { buffer.set_len(buffer.len() + count) };
     Ok(count)
 }
@@ -106,6 +108,11 @@ pub(crate) fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
         // SAFETY: the slice is valid for reads of its length, and the descriptor is open.
         check_size(unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
     })
+}
+
+/// Writes what fits, one slice after the other.
+pub(crate) fn write_slices(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    retry(|| Ok(rustix::io::writev(fd, slices)?))
 }
 
 /// Asks for a larger pipe, so that writer and reader take fewer turns. Best effort: an

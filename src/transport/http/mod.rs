@@ -68,7 +68,8 @@ pub(crate) fn read_head(mut socket: &TcpStream) -> io::Result<Result<Head, Route
     }
 }
 
-fn end_of_head(bytes: &[u8]) -> Option<usize> {
+/// How long a head is, once all of it has come; an answer's ends as a request's does.
+pub(super) fn end_of_head(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|start| start + 4)
 }
 

@@ -7,7 +7,7 @@ use crate::transport::outbox::HEADROOM;
 const TEXT: u8 = 0x81;
 const IS_MASKED: u8 = 0x80;
 /// What the frame of a control message may carry.
-const CONTROL_MOST: usize = 125;
+pub(super) const CONTROL_MOST: usize = 125;
 
 /// A frame of the protocol's own.
 #[derive(Clone, Copy)]

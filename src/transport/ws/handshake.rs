@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::time::Instant;
 
 use crate::sys;
+use crate::transport::http::end_of_head;
 use crate::transport::{Stream, Wait};
 
 /// The longest head of an answer that is waited for.
@@ -43,11 +44,9 @@ impl Handshake {
     /// Waits until the whole head has come; answers its length. (The library takes one that comes in
     /// many small pieces, as over a slow line, for an attack.)
     fn await_head(&mut self) -> io::Result<usize> {
-        const END: &[u8] = b"\r\n\r\n";
         loop {
-            let end = self.read.windows(END.len()).position(|four| four == END);
-            if let Some(end) = end {
-                return Ok(end + END.len());
+            if let Some(end) = end_of_head(&self.read) {
+                return Ok(end);
             }
             if self.read.len() >= LONGEST {
                 return Err(io::Error::other("the head of its answer does not end"));

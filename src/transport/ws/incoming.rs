@@ -6,20 +6,18 @@
 use std::io::{self, Cursor};
 use std::ops::Range;
 
-use tungstenite::Error as WsError;
 use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
-use super::frame::apply_mask;
+use super::frame::{CONTROL_MOST, apply_mask};
 use crate::buffers;
+use crate::transport::outbox::HEADROOM;
 
 /// What is read at a time where no more is expected. Idle connections keep this much each.
 const READ: usize = 4 * 1024;
 /// What is read at a time of something longer. (More at a time holds up who sends: the kernel takes nothing
 /// in while it gives something out.)
 const PIECE: usize = 64 * 1024;
-/// The longest header.
-const HEADER: usize = 14;
 /// How many bytes of a frame that is not whole are unmasked at a time: whole blocks of the mask's.
 const BLOCK: usize = 16;
 
@@ -67,6 +65,7 @@ pub(super) enum Fault {
 }
 
 const BROKEN: Fault = Fault::Offence(1002, "the frame breaks the WebSocket protocol");
+const TOO_LONG: Fault = Fault::Offence(1009, "the message is too long");
 
 impl Incoming {
     /// `read` is what has come already; `is_masked` whether what the peer sends has to be.
@@ -122,11 +121,8 @@ impl Incoming {
     /// Looks at the frame whose turn it is, and unmasks what there is of it.
     fn frame(&mut self) -> Result<Found, Fault> {
         let mut rest = Cursor::new(&self.read[self.taken..]);
-        let header = FrameHeader::parse(&mut rest).map_err(|error| match error {
-            WsError::Io(error) => Fault::Io(error),
-            _ => BROKEN,
-        })?;
-        let Some((header, length)) = header else { return Ok(Found::Part(HEADER)) };
+        let header = FrameHeader::parse(&mut rest).map_err(|_| BROKEN)?;
+        let Some((header, length)) = header else { return Ok(Found::Part(HEADROOM)) };
         let start = self.taken + usize::try_from(rest.position()).unwrap_or(0);
         let length = self.judge(&header, length)?;
         let come = self.read.len() - start;
@@ -148,20 +144,18 @@ impl Incoming {
     fn judge(&self, header: &FrameHeader, length: u64) -> Result<usize, Fault> {
         let before = self.fragments.as_ref().map_or(0, Vec::len);
         let length = usize::try_from(length).ok().filter(|length| *length <= self.most);
-        let length = length.ok_or(Fault::Offence(1009, "the message is too long"))?;
+        let length = length.ok_or(TOO_LONG)?;
         if header.rsv1 || header.rsv2 || header.rsv3 || header.mask.is_some() != self.is_masked {
             return Err(BROKEN);
         }
         match header.opcode {
-            OpCode::Control(_) if !header.is_final || length > 125 => Err(BROKEN),
+            OpCode::Control(_) if !header.is_final || length > CONTROL_MOST => Err(BROKEN),
             OpCode::Control(Control::Reserved(_)) | OpCode::Data(Data::Reserved(_)) => Err(BROKEN),
             OpCode::Control(_) => Ok(length),
             OpCode::Data(Data::Continue) if self.fragments.is_none() => Err(BROKEN),
             OpCode::Data(Data::Text | Data::Binary) if self.fragments.is_some() => Err(BROKEN),
             OpCode::Data(Data::Binary) => Err(Fault::Offence(1003, "messages are text frames")),
-            OpCode::Data(_) if length > self.most - before => {
-                Err(Fault::Offence(1009, "the message is too long"))
-            }
+            OpCode::Data(_) if length > self.most - before => Err(TOO_LONG),
             OpCode::Data(_) => Ok(length),
         }
     }
@@ -172,19 +166,15 @@ impl Incoming {
             OpCode::Control(Control::Ping) => Came::Ping,
             OpCode::Control(Control::Pong) => Came::Pong,
             OpCode::Control(_) => Came::Close,
+            OpCode::Data(_) if header.is_final && self.fragments.is_none() => Came::Text,
             OpCode::Data(_) => {
-                if header.is_final && self.fragments.is_none() {
-                    Came::Text
-                } else {
-                    let mut fragments = self.fragments.take().unwrap_or_default();
-                    fragments.extend_from_slice(&self.read[payload]);
-                    if !header.is_final {
-                        self.fragments = Some(fragments);
-                        return None;
-                    }
-                    self.payload = Payload::Fragments(fragments);
-                    return Some(Came::Text);
+                let fragments = self.fragments.get_or_insert_default();
+                fragments.extend_from_slice(&self.read[payload]);
+                if !header.is_final {
+                    return None;
                 }
+                self.payload = Payload::Fragments(self.fragments.take().unwrap_or_default());
+                return Some(Came::Text);
             }
         };
         self.payload = Payload::Read(payload);
@@ -229,7 +219,7 @@ enum Found {
 #[cfg(test)]
 mod tests {
     use tungstenite::protocol::{Role, WebSocketConfig};
-    use tungstenite::{Message, WebSocket};
+    use tungstenite::{Error as WsError, Message, WebSocket};
 
     use super::*;
 
