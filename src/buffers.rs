@@ -18,7 +18,6 @@ pub(crate) const CAPACITY: usize = MAX_CHUNK / 3 * 4 + 2048;
 /// The message about a chunk below this gets a buffer of its own size.
 const SMALL: usize = 4096;
 const HALF: usize = CAPACITY / 2;
-const TWICE: usize = 2 * CAPACITY;
 /// How many unused ones are kept, for the whole program: 1.4 MB.
 const KEPT: usize = 16;
 /// Larger buffers of up to that size are kept too, but only a few: parts of files.
@@ -27,13 +26,12 @@ const KEPT_LARGE: usize = 2;
 /// Their sizes are multiples of this.
 const STEP: usize = 64 * 1024;
 
-static UNUSED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-static UNUSED_LARGE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+static CHUNKS: Pool = Pool::new(KEPT);
+static PARTS: Pool = Pool::new(KEPT_LARGE);
 
 /// An empty buffer of [`CAPACITY`] bytes.
 pub(crate) fn take() -> Vec<u8> {
-    let unused = lock(&UNUSED).pop();
-    unused.unwrap_or_else(|| Vec::with_capacity(CAPACITY))
+    CHUNKS.take(CAPACITY).unwrap_or_else(|| Vec::with_capacity(CAPACITY))
 }
 
 /// An empty buffer for the message about a chunk of that size, in base64.
@@ -48,13 +46,7 @@ pub(crate) fn take_for(bytes: usize) -> Vec<u8> {
         0..HALF => Vec::with_capacity(bytes),
         HALF..=CAPACITY => take(),
         _ => {
-            let kept = if bytes <= LARGE {
-                let mut unused = lock(&UNUSED_LARGE);
-                let fitting = unused.iter().rposition(|large| large.capacity() >= bytes);
-                fitting.map(|place| unused.remove(place))
-            } else {
-                HUGE.take(bytes)
-            };
+            let kept = if bytes <= LARGE { PARTS.take(bytes) } else { HUGE.take(bytes) };
             // So that the next one fits that is a little longer.
             kept.unwrap_or_else(|| {
                 let mut buffer = Vec::with_capacity(bytes.next_multiple_of(STEP));
@@ -65,23 +57,46 @@ pub(crate) fn take_for(bytes: usize) -> Vec<u8> {
     }
 }
 
+/// Whether it is large enough, and not more than twice as large.
+fn fits(buffer: &Vec<u8>, bytes: usize) -> bool {
+    (bytes..=2 * bytes).contains(&buffer.capacity())
+}
+
 /// Gives a buffer back. One that is of no size that is kept is freed.
 pub(crate) fn give(mut buffer: Vec<u8>) {
     buffer.clear();
     match buffer.capacity() {
         0..CAPACITY => {}
-        CAPACITY..TWICE => keep(&UNUSED, buffer, KEPT),
-        TWICE..=LARGE => keep(&UNUSED_LARGE, buffer, KEPT_LARGE),
+        CAPACITY => CHUNKS.give(buffer),
+        size if size <= LARGE => PARTS.give(buffer),
         huge if huge <= MOST_HUGE => HUGE.give(buffer),
         _ => {}
     }
 }
 
-fn keep(unused: &Mutex<Vec<Vec<u8>>>, buffer: Vec<u8>, most: usize) {
-    let mut unused = lock(unused);
-    let oldest = push_out(&mut unused, buffer, most);
-    drop(unused);
-    drop(oldest);
+/// Buffers that nobody uses at the moment, the one used last at the end: it may still be in the cache.
+struct Pool {
+    unused: Mutex<Vec<Vec<u8>>>,
+    most: usize,
+}
+
+impl Pool {
+    const fn new(most: usize) -> Self {
+        Self { unused: Mutex::new(Vec::new()), most }
+    }
+
+    fn take(&self, bytes: usize) -> Option<Vec<u8>> {
+        let mut unused = lock(&self.unused);
+        let fitting = unused.iter().rposition(|buffer| fits(buffer, bytes))?;
+        Some(unused.remove(fitting))
+    }
+
+    fn give(&self, buffer: Vec<u8>) {
+        let mut unused = lock(&self.unused);
+        let oldest = push_out(&mut unused, buffer, self.most);
+        drop(unused);
+        drop(oldest);
+    }
 }
 
 /// Adds one; where they are too many, the oldest comes out: what is kept is of the size that is in use now.
@@ -115,11 +130,10 @@ impl Huge {
         Self(Mutex::new(Moment { unused: Vec::new(), is_watched: false }))
     }
 
-    /// An empty buffer for so many bytes, not more than twice as large, if one is kept.
+    /// An empty buffer for so many bytes, if one is kept.
     fn take(&self, bytes: usize) -> Option<Vec<u8>> {
         let mut moment = lock(&self.0);
-        let fits = |buffer: &Vec<u8>| (bytes..=2 * bytes).contains(&buffer.capacity());
-        let fitting = moment.unused.iter().rposition(|(_, buffer)| fits(buffer))?;
+        let fitting = moment.unused.iter().rposition(|(_, buffer)| fits(buffer, bytes))?;
         Some(moment.unused.remove(fitting).1)
     }
 
@@ -173,6 +187,19 @@ mod tests {
             thread::yield_now();
         }
         assert!(HUGE.take(9 << 20).is_none());
+    }
+
+    #[test]
+    fn a_buffer_is_used_again_for_what_needs_most_of_it() {
+        let pool = Pool::new(2);
+        let buffers: Vec<Vec<u8>> = [1000, 1001, 1800].map(Vec::with_capacity).into();
+        let places: Vec<_> = buffers.iter().map(|buffer| buffer.as_ptr()).collect();
+        buffers.into_iter().for_each(|buffer| pool.give(buffer));
+        assert!(pool.take(800).is_some_and(|buffer| buffer.as_ptr() == places[1]));
+        assert!(pool.take(800).is_none(), "the oldest has been pushed out, the other is too large");
+        assert!(pool.take(1801).is_none());
+        assert!(pool.take(900).is_some_and(|buffer| buffer.as_ptr() == places[2]));
+        assert!(pool.take(1).is_none());
     }
 
     /// Answers to one request after the other differ by the digits of its number.

@@ -14,8 +14,8 @@
 //! `server` serves a connection; [`environment`] resolves what a request names; `process` runs one
 //! child, `fs` touches files, `net` is one connection; `descendants` ends what comes of them; `sys`
 //! makes the system calls. [`client`] is the other end. No module of these calls one to its left (but
-//! an environment may be at the other end of a client); what comes back comes through one channel to
-//! the connection's writer thread.
+//! an environment may be at the other end of a client); what comes back goes through the connection's
+//! one outbox.
 
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(doctest, doc = include_str!("../docs/guide.md"))]

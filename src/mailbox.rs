@@ -149,7 +149,7 @@ impl<O: Order> Mailbox<O> {
         self.close_and_take().into_iter().for_each(|order| order.too_late(&self.id));
     }
 
-    /// No more orders are taken; answers those not yet looked at.
+    /// No more orders are taken. Returns those not yet looked at.
     pub(crate) fn close_and_take(&self) -> VecDeque<O> {
         lock(&self.orders).take().unwrap_or_default()
     }

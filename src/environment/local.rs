@@ -300,10 +300,6 @@ impl Sink for EventSink {
         true
     }
 
-    fn has_room(&self) -> bool {
-        true
-    }
-
     fn ended(&mut self, ending: &Ending) {
         if let Some(place) = &mut self.place {
             place.release_id();

@@ -88,14 +88,13 @@ pub(crate) trait Sink: Send + 'static {
     /// waker when that changes; until then the child is not read from.
     fn ready(&mut self, waker: &Arc<Waker>) -> bool;
 
-    /// Whether a last word would be on its way at once.
-    fn has_room(&self) -> bool;
-
-    /// The process is over; the last event but [`Sink::gone`]. Called when the sink is ready.
+    /// The process is over: nothing of it comes after this. Called when the sink is ready, so all that
+    /// was sent before is on its way.
     fn ended(&mut self, ending: &Ending);
 
     /// Nothing that holds the process's output is left, or the connection has ended. What
-    /// remains of its group, if anything does, is handed over.
+    /// remains of its group, if anything does, is handed over. It comes just before the end is told,
+    /// or at any time after that.
     fn gone(&mut self, remaining: Option<Arc<Group>>);
 }
 

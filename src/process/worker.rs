@@ -142,10 +142,9 @@ impl<'a> Worker<'a> {
         self.stdin.close();
         // From here on no order is taken: an id is free again before the host learns that.
         self.mailbox.close();
-        // So is its place, where nothing of it is left: the host may start the next at once. But
-        // not while the host does not even take the last word: who starts and starts and does not
-        // read must come to the limit on processes.
-        let gone_before_told = self.leaves_nothing() && sink.has_room();
+        // So is its place, where nothing of it is left: the host may start the next at once. (Who starts
+        // and starts and does not read is stopped by what waits to be told to him.)
+        let gone_before_told = self.leaves_nothing();
         if gone_before_told {
             sink.gone(self.remaining());
         }

@@ -13,10 +13,34 @@ use crate::protocol::rpc;
 use crate::sync::lock;
 use crate::transport::{Lane, Outbox, message};
 
-/// The most requests of one connection that may be in flight when one comes that may wait for a
-/// child: what waits to be answered costs memory, and so does its id. A request that waits for
-/// nothing is never refused, least of all a kill.
+/// The most requests of one connection that may be in flight when one comes that begins something:
+/// what waits to be answered costs memory, and so does its id.
 const MOST_IN_FLIGHT: usize = 8192;
+/// The same for one that ends something, so that what fills the connection can always be ended. It
+/// may have to wait as well: for a start to be made, or for the host to read.
+const MOST_WITH_ORDERS: usize = MOST_IN_FLIGHT + 1024;
+
+/// What a request may have to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// Nothing: it is always taken.
+    Never,
+    /// What it ends or changes.
+    ForItsTarget,
+    /// A program, a disk, a far end.
+    ForAnything,
+}
+
+impl Waits {
+    /// How many requests there may be in flight, this one included.
+    fn most_in_flight(self) -> usize {
+        match self {
+            Self::Never => usize::MAX,
+            Self::ForItsTarget => MOST_WITH_ORDERS,
+            Self::ForAnything => MOST_IN_FLIGHT,
+        }
+    }
+}
 
 /// How a dialect writes an error that answers a request, or none.
 pub(super) type WriteError = fn(&mut Vec<u8>, Option<&RawValue>, &Error);
@@ -60,13 +84,8 @@ impl InFlight {
     /// Takes a request in.
     ///
     /// # Errors
-    /// Its id is in use; or it may have to wait, and there are too many.
-    pub(super) fn begin(
-        &self,
-        id: &RawValue,
-        may_wait: bool,
-        outbox: &Outbox,
-    ) -> Result<Responder> {
+    /// Its id is in use; or it may have to wait, and too many do.
+    pub(super) fn begin(&self, id: &RawValue, waits: Waits, outbox: &Outbox) -> Result<Responder> {
         let mut ids = lock(&self.ids);
         if ids.contains(id.get()) {
             return Err(Error::new(
@@ -74,11 +93,10 @@ impl InFlight {
                 "a request with this id is still in flight",
             ));
         }
-        if may_wait && ids.len() >= MOST_IN_FLIGHT {
-            return Err(Error::new(
-                ErrorKind::Limit,
-                format!("{MOST_IN_FLIGHT} requests are in flight already"),
-            ));
+        let most = waits.most_in_flight();
+        if ids.len() >= most {
+            let message = format!("{most} requests are in flight already");
+            return Err(Error::new(ErrorKind::Limit, message));
         }
         ids.insert(id.get().into());
         let in_flight = self.clone();
@@ -138,7 +156,7 @@ impl Responder {
     /// Answers after all output that has been sent through the lane.
     pub(super) fn send_after_output<T: Serialize>(mut self, result: &Result<T>, lane: &mut Lane) {
         if let Some(answer) = self.answer(result) {
-            lane.send(answer);
+            lane.send_last(answer);
         }
     }
 

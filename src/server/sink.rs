@@ -86,10 +86,6 @@ impl Sink for HostSink {
         self.lane.as_mut().is_none_or(|lane| lane.ready(waker))
     }
 
-    fn has_room(&self) -> bool {
-        self.lane.as_ref().is_none_or(Lane::has_room)
-    }
-
     fn ended(&mut self, ending: &Ending) {
         self.account.ended(ending);
         if let Some(place) = &mut self.place {
@@ -123,7 +119,7 @@ impl Sink for HostSink {
                 };
                 let mut buffer = message(Vec::with_capacity(384));
                 rpc::write_notification(&mut buffer, method::EXIT, &event);
-                lane.send(buffer);
+                lane.send_last(buffer);
             }
             None => {}
         }

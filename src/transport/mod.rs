@@ -1,7 +1,8 @@
 //! Connections: messages in, frames out, over whatever carries them.
 //!
-//! A connection has two ends. The [`Source`] belongs to the connection's own thread. The
-//! [`Outbox`] is for everybody; behind it one writer thread owns the sending side of the stream.
+//! A connection has two ends. The [`Source`] belongs to one thread at a time: the server's of the
+//! connection, the client's in turns. The [`Outbox`] is for everybody; behind it a writer thread sends
+//! what cannot be sent at once.
 
 mod direct;
 pub(crate) mod http;
@@ -51,6 +52,13 @@ pub(crate) enum End {
     Stopped,
     /// A host with a newer epoch has taken over.
     Fenced,
+}
+
+impl End {
+    /// Of a peer that sends and takes nothing of what it is answered.
+    pub(crate) fn does_not_read() -> Self {
+        Self::Lost("the peer does not read".to_owned())
+    }
 }
 
 /// The close code of a connection that is fenced.

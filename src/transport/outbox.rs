@@ -41,10 +41,8 @@ pub(crate) fn message(mut buffer: Vec<u8>) -> Vec<u8> {
 }
 
 pub(super) enum Item {
-    /// From [`message`].
-    Message(Vec<u8>),
-    /// The same, and what is dropped when it has been written.
-    Bulk(Vec<u8>, Share),
+    /// From [`message`], and what is dropped when it has been written.
+    Message(Vec<u8>, Share),
     /// Bytes of the transport's own: a pong, a ping.
     Raw(Vec<u8>),
     /// The last bytes of all.
@@ -154,8 +152,8 @@ impl Outbox {
 
     /// Sends an answer, before any output that is not yet on its way.
     pub(crate) fn control(&self, message: Vec<u8>) {
-        if let Err((message, _)) = self.write_now(message, None) {
-            self.queue(Item::Message(message));
+        if let Err((message, share)) = self.write_now(message, None) {
+            self.queue(Item::Message(message, share));
         }
     }
 
@@ -189,7 +187,19 @@ impl Outbox {
     pub(crate) fn bulk(&self, message: Vec<u8>, share: Box<dyn Send>) {
         if let Err((message, share)) = self.write_now(message, Some(share)) {
             self.direct.announce();
-            let _ = self.output.send(Item::Bulk(message, share));
+            let _ = self.output.send(Item::Message(message, share));
+        }
+    }
+
+    /// Puts an item into the output lane, if there is room. Once nobody writes any more it takes all.
+    fn try_output(&self, item: Item) -> Result<(), Item> {
+        self.direct.announce();
+        match self.output.try_send(item) {
+            Err(TrySendError::Full(item)) => {
+                self.direct.done(1);
+                Err(item)
+            }
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
         }
     }
 
@@ -233,9 +243,14 @@ impl Outbox {
 
     /// Waits until what is in the control lane has been written. `false` if that took longer.
     pub(crate) fn flush(&self, timeout: Duration) -> bool {
+        self.await_written(timeout) != Err(RecvTimeoutError::Timeout)
+    }
+
+    /// The same. It is `Disconnected` where nothing is written any more.
+    fn await_written(&self, timeout: Duration) -> Result<(), RecvTimeoutError> {
         let (sender, written) = bounded(1);
         self.queue(Item::Barrier(sender));
-        !matches!(written.recv_timeout(timeout), Err(RecvTimeoutError::Timeout))
+        written.recv_timeout(timeout)
     }
 
     /// Whether the stream is a pipe to the only peer.
@@ -291,19 +306,26 @@ impl Outbox {
         // Without one where the peer cannot be cut off from this one.
         let deadline = Instant::now().checked_add(timeout);
         let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        let waiting = || self.control.len() + self.late.load(Ordering::Relaxed);
-        while waiting() >= CONTROL_HIGH_WATER {
+        while self.is_crowded() {
             if (self.is_ending)() || is_late() {
                 return false;
             }
             let start = Instant::now();
-            self.flush(GLANCE);
+            // (How it has ended the source tells.)
+            if self.await_written(GLANCE) == Err(RecvTimeoutError::Disconnected) {
+                return true;
+            }
             // What waits for output is not written by that.
-            if waiting() >= CONTROL_HIGH_WATER {
+            if self.is_crowded() {
                 thread::sleep((start + GLANCE / 10).saturating_duration_since(Instant::now()));
             }
         }
         true
+    }
+
+    /// Whether so many answers wait to be written that no more are to be caused.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.control.len() + self.late.load(Ordering::Relaxed) >= CONTROL_HIGH_WATER
     }
 
     /// A place in the output lane for one producer.
@@ -332,8 +354,22 @@ impl Lane {
         } else {
             message
         };
-        self.held.push_back(Item::Message(message));
+        self.hold(message);
         self.push();
+    }
+
+    fn hold(&mut self, message: Vec<u8>) {
+        self.held.push_back(Item::Message(message, None));
+    }
+
+    /// Sends the last word, after all that was sent through this lane. What is in the way of others is
+    /// not waited for: one more chunk of each of a hundred streams takes longer than an end may.
+    pub(crate) fn send_last(&mut self, message: Vec<u8>) {
+        if self.push() {
+            self.outbox.after_output(message);
+        } else {
+            self.hold(message);
+        }
     }
 
     /// Puts a message into the lane if there is room at this moment. If not, it comes back, and
@@ -350,12 +386,8 @@ impl Lane {
         if !self.push() {
             return Err(message);
         }
-        self.outbox.direct.announce();
-        match self.outbox.output.try_send(Item::Message(message)) {
-            Err(TrySendError::Full(Item::Message(message))) => {
-                self.outbox.direct.done(1);
-                Err(message)
-            }
+        match self.outbox.try_output(Item::Message(message, None)) {
+            Err(Item::Message(message, _)) => Err(message),
             _ => Ok(()),
         }
     }
@@ -382,21 +414,11 @@ impl Lane {
         &self.outbox.traffic
     }
 
-    /// Whether one more message would be in the lane at once, others not interfering.
-    pub(crate) fn has_room(&self) -> bool {
-        self.held.is_empty() && !self.outbox.output.is_full()
-    }
-
     fn push(&mut self) -> bool {
         while let Some(item) = self.held.pop_front() {
-            self.outbox.direct.announce();
-            match self.outbox.output.try_send(item) {
-                Ok(()) | Err(TrySendError::Disconnected(_)) => {}
-                Err(TrySendError::Full(item)) => {
-                    self.outbox.direct.done(1);
-                    self.held.push_front(item);
-                    return false;
-                }
+            if let Err(item) = self.outbox.try_output(item) {
+                self.held.push_front(item);
+                return false;
             }
         }
         true

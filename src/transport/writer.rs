@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, select};
 
-use super::direct::{Direct, Share};
+use super::direct::Direct;
 use super::outbox::{HEADROOM, Item, OUTPUT_LANE, Waiters};
 use super::ws;
 use crate::buffers;
@@ -102,7 +102,7 @@ pub(super) struct Writer {
     batch: Vec<(Vec<u8>, usize)>,
     barriers: Vec<Sender<()>>,
     /// Dropped when the batch has been written.
-    shares: Vec<Share>,
+    shares: Vec<Box<dyn Send>>,
     last: bool,
     /// Items of the batch, those included that are no bytes.
     items: usize,
@@ -227,18 +227,15 @@ impl Writer {
 
     fn add(&mut self, item: Item) -> usize {
         self.items += 1;
-        if let Item::Barrier(sender) = item {
-            // Also after the last bytes: whoever waits for these waits for them to be written.
-            self.barriers.push(sender);
-            return 0;
-        }
-        if self.last {
-            return 0;
-        }
         let (buffer, start) = match item {
-            Item::Message(buffer) => self.framing.seal(buffer),
-            Item::Bulk(buffer, share) => {
-                self.shares.push(share);
+            // Also after the last bytes: whoever waits for these waits for them to be written.
+            Item::Barrier(sender) => {
+                self.barriers.push(sender);
+                return 0;
+            }
+            _ if self.last => return 0,
+            Item::Message(buffer, share) => {
+                self.shares.extend(share);
                 self.framing.seal(buffer)
             }
             Item::Raw(bytes) => (bytes, 0),
@@ -254,7 +251,6 @@ impl Writer {
                 self.late.push_back((self.outputs + OUTPUT_LANE as u64 + 1, buffer));
                 return 0;
             }
-            Item::Barrier(_) => return 0,
             Item::Stop => {
                 self.last = true;
                 return 0;

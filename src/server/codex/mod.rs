@@ -28,7 +28,7 @@ use super::Config;
 use super::epochs::Fence;
 use super::files::Files;
 use super::live::Live;
-use super::responder::{InFlight, Responder};
+use super::responder::{InFlight, Responder, Waits};
 use super::session::{Ask, with, with_content};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind, Result};
@@ -137,7 +137,7 @@ impl Session {
             }
             // A peer that sends and does not read is heard again when it has read.
             if !self.outbox.throttle(self.config.peer_timeout) {
-                return End::Lost("the peer does not read".to_owned());
+                return End::does_not_read();
             }
         }
     }
@@ -159,7 +159,11 @@ impl Session {
     fn take(&self, text: &str, lifted: Option<Vec<u8>>) {
         match wire::parse(text) {
             Ok(Message::Request { id, method, params }) => {
-                match self.in_flight.begin(id, true, &self.outbox) {
+                let waits = match &*method {
+                    "process/signal" | "process/terminate" => Waits::ForItsTarget,
+                    _ => Waits::ForAnything,
+                };
+                match self.in_flight.begin(id, waits, &self.outbox) {
                     Ok(responder) => {
                         self.request(&method, Ask { params, lifted, responder });
                     }
@@ -214,7 +218,7 @@ impl Session {
             "fs/close" => self.call(FILES, ask, |p, r, _| self.files().close(&p, r)),
             _ => ask.responder.send::<()>(&Err(Error::new(
                 ErrorKind::MethodNotFound,
-                format!("there is no method `{method}` here"),
+                format!("there is no method `{method}` at this path (ta's own are at /exec)"),
             ))),
         }
     }

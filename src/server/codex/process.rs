@@ -344,10 +344,6 @@ impl Sink for Events {
         lock(&self.record.state).lane.as_mut().is_none_or(|lane| lane.ready(waker))
     }
 
-    fn has_room(&self) -> bool {
-        lock(&self.record.state).lane.as_ref().is_none_or(Lane::has_room)
-    }
-
     fn ended(&mut self, ending: &Ending) {
         self.account.ended(ending);
         // From here on it is over, and not only could not be started.
@@ -373,7 +369,7 @@ impl Sink for Events {
             ] {
                 let mut buffer = message(Vec::with_capacity(256));
                 wire::write_notification(&mut buffer, method, &params.unwrap_or_default());
-                lane.send(buffer);
+                lane.send_last(buffer);
             }
         }
         drop(state);

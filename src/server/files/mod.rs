@@ -329,7 +329,7 @@ impl Answers {
         let read = reading.read(part, most, |piece| {
             // Files of /proc have no size before they are read, and others may have grown: what
             // comes to more than was thought comes while nothing else does.
-            if buffer.len() + piece.len() * 2 > granted {
+            if buffer.len() + piece.len().div_ceil(3) * 4 > granted {
                 drop(share.take());
                 share = turn.park(|| self.budget.take(MOST));
                 granted = usize::MAX;

@@ -20,7 +20,7 @@ use super::files::Files;
 use super::live::Live;
 use super::net::Connections;
 use super::processes::Processes;
-use super::responder::{InFlight, Responder};
+use super::responder::{InFlight, Responder, Waits};
 use crate::environment::Machine;
 use crate::error::{Error, ErrorKind};
 use crate::process::Order;
@@ -149,7 +149,7 @@ impl Session {
             }
             // A peer that sends and does not read is heard again when it has read.
             if !self.outbox.throttle(self.config.peer_timeout) {
-                return End::Lost("the peer does not read".to_owned());
+                return End::does_not_read();
             }
         }
     }
@@ -179,10 +179,7 @@ impl Session {
                 if let Some(error) = self.refusal(&method) {
                     return self.reject(Some(id), &error);
                 }
-                let may_wait = matches!(&*method, method::EXEC | method::SPAWN | method::WRITE)
-                    || matches!(&*method, method::CONNECT | method::NET_WRITE)
-                    || method.starts_with(method::FILES);
-                match self.in_flight.begin(id, may_wait, &self.outbox) {
+                match self.in_flight.begin(id, waits(&method), &self.outbox) {
                     Ok(responder) if method == method::INITIALIZE => {
                         let ask = Ask { params, lifted, responder };
                         with(ask, |params, responder| self.initialize(params, responder, hurry));
@@ -280,6 +277,17 @@ impl Session {
         let stuck = self.processes.end(deadline);
         let left = deadline.saturating_duration_since(Instant::now());
         self.connections.wait_gone(left) == 0 && stuck == 0
+    }
+}
+
+/// What a request may have to wait for.
+fn waits(method: &str) -> Waits {
+    match method {
+        method::EXEC | method::SPAWN | method::WRITE => Waits::ForAnything,
+        method::CONNECT | method::NET_WRITE => Waits::ForAnything,
+        method::KILL | method::RESIZE | method::CLOSE => Waits::ForItsTarget,
+        _ if method.starts_with(method::FILES) => Waits::ForAnything,
+        _ => Waits::Never,
     }
 }
 

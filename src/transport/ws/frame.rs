@@ -1,6 +1,7 @@
 //! WebSocket frames (RFC 6455) as they are written, and the mask of either direction.
 
 use crate::sys::host;
+use crate::transport::message;
 use crate::transport::outbox::HEADROOM;
 
 /// The first byte of a frame that is a whole message: FIN and the opcode.
@@ -21,10 +22,15 @@ pub(in crate::transport) enum Control {
 /// Writes the header of a text frame into the room before a message, and masks the message
 /// where there is a mask. Answers where the frame starts.
 pub(in crate::transport) fn write_header(buffer: &mut [u8], mask: Option<[u8; 4]>) -> usize {
+    complete(buffer, TEXT, mask)
+}
+
+/// The same for a frame that begins with `first`.
+fn complete(buffer: &mut [u8], first: u8, mask: Option<[u8; 4]>) -> usize {
     let length = buffer.len() - HEADROOM;
     let masked = if mask.is_some() { IS_MASKED } else { 0 };
     let mut header = [0_u8; HEADROOM];
-    header[0] = TEXT;
+    header[0] = first;
     let size = match length {
         0..=125 => {
             header[1] = masked | u8::try_from(length).unwrap_or(125);
@@ -59,16 +65,10 @@ pub(in crate::transport) fn control(
     payload: &[u8],
     mask: Option<[u8; 4]>,
 ) -> Vec<u8> {
-    let payload = &payload[..payload.len().min(CONTROL_MOST)];
-    let masked = if mask.is_some() { IS_MASKED } else { 0 };
-    let mut frame = vec![what as u8, masked | u8::try_from(payload.len()).unwrap_or(125)];
-    frame.extend_from_slice(mask.as_ref().map_or(&[], |mask| mask));
-    let start = frame.len();
-    frame.extend_from_slice(payload);
-    if let Some(mask) = mask {
-        apply_mask(&mut frame[start..], mask);
-    }
-    frame
+    let mut frame = message(Vec::new());
+    frame.extend_from_slice(&payload[..payload.len().min(CONTROL_MOST)]);
+    let start = complete(&mut frame, what as u8, mask);
+    frame.split_off(start)
 }
 
 /// Puts a mask on, or takes it off; it begins with the first byte.
@@ -113,7 +113,7 @@ mod tests {
         for length in [0, 1, 7, 8, 9, 125, 126, 127, 65_535, 65_536, 100_003] {
             for (mask, role) in SIDES {
                 let text = "x".repeat(length);
-                let mut buffer = crate::transport::message(Vec::new());
+                let mut buffer = message(Vec::new());
                 buffer.extend_from_slice(text.as_bytes());
                 let start = write_header(&mut buffer, mask);
                 let message = read_by_the_library(&buffer[start..], role);

@@ -104,14 +104,31 @@ impl Incoming {
         &mut self,
         mut read: impl FnMut(&mut Vec<u8>, usize) -> io::Result<usize>,
     ) -> Result<Came, Fault> {
+        loop {
+            match self.look()? {
+                Held::Whole(came) => return Ok(came),
+                Held::Part(size) => self.fill(size, &mut read)?,
+            }
+        }
+    }
+
+    /// The same of what has been read already; `None` if that is not whole.
+    pub(super) fn held(&mut self) -> Result<Option<Came>, Fault> {
+        Ok(match self.look()? {
+            Held::Whole(came) => Some(came),
+            Held::Part(_) => None,
+        })
+    }
+
+    fn look(&mut self) -> Result<Held, Fault> {
         // What has been given is not kept while nothing comes.
         self.payload = Payload::Read(0..0);
         loop {
             match self.frame()? {
-                Found::Part(size) => self.fill(size, &mut read)?,
+                Found::Part(size) => return Ok(Held::Part(size)),
                 Found::Whole(header, payload) => {
                     if let Some(came) = self.take(&header, payload) {
-                        return Ok(came);
+                        return Ok(Held::Whole(came));
                     }
                 }
             }
@@ -209,9 +226,16 @@ impl Incoming {
     }
 }
 
+/// What has been read of what comes next.
+enum Held {
+    Whole(Came),
+    /// How many bytes the frame has that is not whole, header and all, or at least as many.
+    Part(usize),
+}
+
 /// The frame whose turn it is.
 enum Found {
-    /// It is not whole: how many bytes it has, header and all, or at least as many.
+    /// As in [`Held`].
     Part(usize),
     Whole(FrameHeader, Range<usize>),
 }
@@ -447,6 +471,29 @@ mod tests {
             }
         }
         assert!(texts > 500 && offences > 30, "{texts} texts, {offences} offences");
+    }
+
+    /// Else many short messages would be read by as many short reads.
+    #[test]
+    fn a_look_at_what_is_held_does_not_forget_that_more_is_to_come() {
+        let one = frame(0x81, &[b'x'; 62], None);
+        let sent = one.repeat(READ / one.len() * 2);
+        let mut incoming = Incoming::new(Vec::new(), false, MOST);
+        let (mut left, mut asked_for) = (&sent[..], Vec::new());
+        let mut read = |buffer: &mut Vec<u8>, most: usize| {
+            asked_for.push(most);
+            let (now, later) = left.split_at(most.min(left.len()));
+            left = later;
+            buffer.extend_from_slice(now);
+            Ok(now.len())
+        };
+        assert_eq!(incoming.next(&mut read).unwrap(), Came::Text);
+        while let Some(came) = incoming.held().unwrap() {
+            assert_eq!(came, Came::Text);
+        }
+        assert!(incoming.expects_more());
+        assert_eq!(incoming.next(&mut read).unwrap(), Came::Text);
+        assert_eq!(asked_for, [READ, PIECE]);
     }
 
     /// Also where a message fills the buffer to its end, or the next one has hardly begun.

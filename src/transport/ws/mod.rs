@@ -107,9 +107,6 @@ impl Line {
 
     /// Reads so many bytes at most into what the buffer has room for, and waits for so long.
     fn read(&mut self, buffer: &mut Vec<u8>, most: usize, wait: Wait) -> io::Result<usize> {
-        if matches!(wait, Wait::Not) && !self.stream.holds_more() {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
         // As long as a blocking read takes anyway there is no need to look before it.
         let wait = match wait {
             Wait::Until(deadline) if deadline >= Instant::now() + self.silence.patience.ping => {
@@ -133,6 +130,21 @@ impl Line {
         Ok(count)
     }
 
+    /// A server waits while its peer does not read its answers. A client must not wait here: others may
+    /// be about to write what this one's caller does not know of. Where hundreds of requests wait to be
+    /// written, the server hears that it lives by these.
+    fn answer_ping(&self, payload: &[u8]) -> Option<End> {
+        if self.is_client {
+            if !self.outbox.is_crowded() {
+                self.outbox.pong(payload);
+            }
+            return None;
+        }
+        self.outbox.pong(payload);
+        let has_read = self.outbox.throttle(self.silence.patience.timeout);
+        (!has_read).then(End::does_not_read)
+    }
+
     /// What to do when nothing has come for a while.
     fn idle(&mut self) -> Option<End> {
         match self.silence.judge(Instant::now()) {
@@ -153,19 +165,41 @@ impl Source for WsSource {
     }
 }
 
+/// How often a stream that always has more is read when the time is over, and by a client in any case, before
+/// its caller may look up: enough for the rest of a message, or for a whole one, whereas frames without a
+/// message may come for ever.
+const LATE_READS: usize = 16;
+const MOST_READS: usize = 256;
+
 impl TurnSource for WsSource {
     fn next_within(&mut self, wait: Wait) -> Option<Event<'_>> {
+        let (mut reads, mut late) = (0, 0);
         let end = loop {
             let Self { incoming, line } = self;
-            match incoming.next(|buffer, most| line.read(buffer, most, wait)) {
+            // (Who has not looked at the stream has not found the peer silent, nor that no more is to come.)
+            let came = match wait {
+                Wait::Not if !line.stream.holds_more() => match incoming.held() {
+                    Ok(None) => return None,
+                    Ok(Some(came)) => Ok(came),
+                    Err(fault) => Err(fault),
+                },
+                _ => incoming.next(|buffer, most| {
+                    reads += 1;
+                    late += usize::from(wait.is_over());
+                    if late > LATE_READS || line.is_client && reads > MOST_READS {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                    line.read(buffer, most, wait)
+                }),
+            };
+            match came {
                 Ok(Came::Text) => {
                     let text = std::str::from_utf8(self.incoming.payload());
                     return Some(text.map_or(Event::End(NOT_TEXT), Event::Message));
                 }
                 Ok(Came::Ping) => {
-                    line.outbox.pong(incoming.payload());
-                    if !line.outbox.throttle(line.silence.patience.timeout) {
-                        break End::Silent;
+                    if let Some(end) = line.answer_ping(incoming.payload()) {
+                        break end;
                     }
                 }
                 Ok(Came::Pong) => {}
@@ -176,14 +210,13 @@ impl TurnSource for WsSource {
                 }
                 Err(Fault::Io(error)) => match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                        // (Who has not looked has not found the peer silent.)
                         if matches!(wait, Wait::Not) {
                             return None;
                         }
                         if let Some(end) = line.idle() {
                             break end;
                         }
-                        if wait.is_over() {
+                        if wait.is_over() || line.is_client && reads > MOST_READS {
                             return None;
                         }
                     }

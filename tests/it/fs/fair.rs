@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::{bytes, noise, path};
-use crate::support::{DEADLINE, TempDir, over_both};
+use crate::support::{DEADLINE, TempDir, eventually, over_both, procfs};
 
 const SMALL: usize = 150_000;
 const BIG: usize = 20_000_000;
@@ -25,6 +27,29 @@ fn a_large_read_is_not_overtaken_by_all_small_ones() {
         for id in before.iter().chain(&after) {
             let result = peer.answer_within(id, Duration::from_secs(60)).unwrap();
             assert_eq!(result["size"], SMALL);
+        }
+    });
+}
+
+/// The answers to these are made ahead, while none can be written: as many as their sizes admit. (One
+/// that took itself for longer than its share waited for all others to be gone.)
+#[test]
+fn parts_that_are_asked_for_ahead_are_read_ahead() {
+    const PART: usize = 1 << 20;
+    const AHEAD: usize = 8;
+    over_both(|peer| {
+        let dir = TempDir::new();
+        let file = dir.write("file", noise(PART, 3));
+        let pid = peer.server_pid();
+        peer.spawn(json!({"command": "yes"}));
+        procfs::await_stalled(&[pid]);
+        let before = procfs::bytes_read(pid);
+        let parts: Vec<_> = (0..AHEAD).map(|_| peer.request("fs/readFile", &path(&file))).collect();
+        eventually(DEADLINE, "all are read", || {
+            procfs::bytes_read(pid) >= before + (AHEAD * PART) as u64
+        });
+        for part in parts {
+            assert!(bytes(&peer.answer(&part).unwrap()) == noise(PART, 3));
         }
     });
 }

@@ -92,6 +92,51 @@ fn more_than_1024_are_refused_until_one_ends() {
     });
 }
 
+/// A close waits for the host to read what was sent before; a host that does not, and closes again and
+/// again, would have the server remember all of that.
+#[test]
+fn closes_that_wait_are_bounded_and_each_is_answered() {
+    const CLOSES: usize = 9400;
+    const MOST: usize = 8192 + 1024;
+    over_both(|peer| {
+        // A socket that looks full may take a little more, and the connection is closed at once.
+        for _ in 0..12 {
+            let refused = close_unread(peer, CLOSES, MOST);
+            if refused > 0 {
+                assert_eq!(refused, CLOSES - MOST);
+                return;
+            }
+        }
+        panic!("no close has been refused");
+    });
+}
+
+/// Closes one connection so often while nothing can be told. Answers how many have been refused.
+#[track_caller]
+fn close_unread(peer: &mut Peer, closes: usize, most: usize) -> usize {
+    let pid = peer.server_pid();
+    let (connection, _stream) = connect(peer);
+    let writers = peer.fill_the_transport();
+    let params = json!({"connectionId": connection});
+    let closes: Vec<_> = (0..closes).map(|_| peer.request_unread("net/close", &params)).collect();
+    procfs::await_stalled(&[pid]);
+    let mut refused = 0;
+    for close in closes {
+        match peer.answer(&close) {
+            Ok(result) => assert!(result["closed"].is_boolean(), "{result}"),
+            Err(error) => {
+                assert_eq!(error.data_code(), "CELL_TA_EXEC_LIMIT");
+                error.assert_names(&most.to_string());
+                refused += 1;
+            }
+        }
+    }
+    for writer in &writers {
+        assert!(peer.kill(writer));
+    }
+    refused
+}
+
 #[test]
 fn connections_that_fail_leave_nothing() {
     over_both(|peer| {

@@ -233,6 +233,13 @@ pub(crate) fn peak_kib(pid: u32, time: Duration) -> u64 {
     peak
 }
 
+/// How many bytes it has read so far, of files, pipes and sockets.
+pub(crate) fn bytes_read(pid: u32) -> u64 {
+    let io = read_lossy(format!("/proc/{pid}/io"));
+    let count = io.lines().find_map(|line| line.strip_prefix("rchar:"));
+    count.and_then(|count| count.trim().parse().ok()).expect("rchar in /proc/PID/io")
+}
+
 pub(crate) fn read_lossy(path: impl AsRef<Path>) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }

@@ -80,6 +80,20 @@ impl Peer {
     /// Sends a request with the next id of this peer's numbering, and returns that id.
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, params: &Value) -> String {
+        let (id, message) = self.number(method, params);
+        self.send(&message);
+        id
+    }
+
+    /// The same, without a look at what has come.
+    #[track_caller]
+    pub(crate) fn request_unread(&mut self, method: &str, params: &Value) -> String {
+        let (id, message) = self.number(method, params);
+        assert!(self.wire.try_send_unread(&message, DEADLINE), "{method} was not taken");
+        id
+    }
+
+    fn number(&mut self, method: &str, params: &Value) -> (String, String) {
         let id = self.next_id;
         self.next_id += 1;
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -87,8 +101,7 @@ impl Peer {
         self.asked.insert(id.clone());
         self.expect_process(&id, method, params);
         self.expect_connection(&id, method, params);
-        self.send(&message.to_string());
-        id
+        (id, message.to_string())
     }
 
     fn expect_process(&mut self, id: &str, method: &str, params: &Value) {

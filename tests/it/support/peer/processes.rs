@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Peer;
 use crate::support::capture::Capture;
-use crate::support::{DEADLINE, unique};
+use crate::support::{DEADLINE, procfs, unique};
 
 /// An exec in flight.
 pub(crate) struct Running {
@@ -137,6 +137,19 @@ impl Peer {
         let capture = &self.captures[process];
         let (stdout, stderr) = (capture.stdout.clone(), capture.stderr.clone());
         Done { result, stdout, stderr, elapsed }
+    }
+
+    /// Starts some that write without end and of which nothing is read from then on. With several, who
+    /// comes behind them is not served from the little that a socket still takes when it looks full.
+    #[track_caller]
+    pub(crate) fn fill_the_transport(&mut self) -> Vec<String> {
+        let (processes, pids): (Vec<_>, Vec<_>) =
+            (0..4).map(|_| self.spawn_with_pid(json!({"command": "yes"}))).unzip();
+        for process in &processes {
+            self.capture(process).discard = true;
+        }
+        procfs::await_stalled_for(&pids, Duration::from_millis(500));
+        processes
     }
 
     #[track_caller]
