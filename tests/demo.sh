@@ -10,7 +10,8 @@ finish() {
     rm -rf "$work"
 }
 trap finish EXIT
-trap 'exit 130' INT TERM
+# Also where nobody reads on (`make run | head`) or the terminal is closed.
+trap 'exit 130' HUP INT PIPE TERM
 
 TA_EXEC_TOKEN=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
 export TA_EXEC_TOKEN

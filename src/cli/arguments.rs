@@ -1,7 +1,7 @@
 //! Arguments as people write them, for a parser that takes fewer forms.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use argh::TopLevelCommand;
 
 use super::run;
+use crate::error::Error;
 
 /// Exit code for a command line or configuration that is wrong.
 pub(super) const USAGE: u8 = 2;
@@ -233,14 +234,31 @@ pub(super) fn escaped(name: &std::ffi::OsStr) -> String {
     shown
 }
 
-/// Prints to stdout; a closed stdout is nobody's fault.
+/// Prints to stdout; a closed stdout is nobody's fault. Where there is no room for it (a full disk), whoever
+/// reads it later must not take it for all there was to say: that is the program's end.
 pub(super) fn say(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let mut stdout = io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            say_error(Error::io(&error, "cannot write to stdout").message());
+            std::process::exit(1);
+        }
+        _ => {}
+    }
 }
 
-/// Prints one message to stderr.
+/// Prints one message to stderr. What another machine has said of it does nothing to a terminal.
 pub(crate) fn say_error(text: &str) {
-    let _ = std::io::stderr().write_all(format!("ta: {text}\n").as_bytes());
+    let mut shown = String::from("ta: ");
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            other if other.is_control() => shown.extend(other.escape_default()),
+            other => shown.push(other),
+        }
+    }
+    shown.push('\n');
+    let _ = io::stderr().write_all(shown.as_bytes());
 }
 
 #[cfg(test)]

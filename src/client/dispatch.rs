@@ -1,14 +1,14 @@
 //! What comes from the server, to whoever waits for it.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::net;
 use crate::buffers;
-use crate::environment::{Incoming, Sender, Stream};
+use crate::environment::{Allowance, Incoming, Sender, Stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::chunk;
 use crate::protocol::decode_onto;
@@ -75,6 +75,15 @@ struct State {
 struct Subscriber<E> {
     ticket: Ticket,
     events: Sender<E>,
+    allowance: Arc<Allowance>,
+    /// The end of its data has been told, which is told once.
+    has_ended: bool,
+}
+
+impl<E> Subscriber<E> {
+    fn new(ticket: Ticket, events: Sender<E>, allowance: &Arc<Allowance>) -> Self {
+        Self { ticket, events, allowance: Arc::clone(allowance), has_ended: false }
+    }
 }
 
 /// One subscriber.
@@ -156,7 +165,12 @@ impl Dispatch {
     }
 
     /// Takes note of a process.
-    pub(super) fn subscribe(&self, id: &ProcessId, events: Sender<Incoming>) -> Result<Ticket> {
+    pub(super) fn subscribe(
+        &self,
+        id: &ProcessId,
+        events: Sender<Incoming>,
+        allowance: &Arc<Allowance>,
+    ) -> Result<Ticket> {
         let mut state = lock(&self.state);
         if let Some(error) = &state.ended {
             return Err(error.clone());
@@ -166,7 +180,8 @@ impl Dispatch {
             return Err(Error::new(ErrorKind::DuplicateId, message));
         }
         let ticket = state.ticket();
-        state.processes.insert(id.as_str().to_owned(), Subscriber { ticket, events });
+        let subscriber = Subscriber::new(ticket, events, allowance);
+        state.processes.insert(id.as_str().to_owned(), subscriber);
         Ok(ticket)
     }
 
@@ -180,6 +195,7 @@ impl Dispatch {
         &self,
         id: &ConnectionId,
         events: Sender<net::Incoming>,
+        allowance: &Arc<Allowance>,
     ) -> Result<Ticket> {
         let mut state = lock(&self.state);
         if let Some(error) = &state.ended {
@@ -190,7 +206,8 @@ impl Dispatch {
             return Err(Error::new(ErrorKind::DuplicateId, message));
         }
         let ticket = state.ticket();
-        state.connections.insert(id.as_str().to_owned(), Subscriber { ticket, events });
+        let subscriber = Subscriber::new(ticket, events, allowance);
+        state.connections.insert(id.as_str().to_owned(), subscriber);
         Ok(ticket)
     }
 
@@ -242,12 +259,13 @@ impl Dispatch {
             let mut bytes = buffers::take_for(chunk.chunk.len());
             if decode_onto(chunk.chunk, &mut bytes) {
                 return match chunk.method {
-                    method::DATA => self.net_event(chunk.id, net::Incoming::Data(bytes)),
-                    name => self.event(chunk.id, Incoming::Output(stream_of(name), bytes)),
+                    method::DATA => self.data(chunk.id, bytes),
+                    name => self.output(chunk.id, stream_of(name), bytes),
                 };
             }
         }
-        if self.expects_content()
+        if lifted::is_worth(text)
+            && self.expects_content()
             && let Some(Lifted { rest, bytes, .. }) = lifted::lift_result(text)
             && let Ok(Message::Response { id: Some(id), outcome: Outcome::Result(rest) }) =
                 rpc::parse(&rest)
@@ -311,19 +329,16 @@ impl Dispatch {
     fn notification(&self, name: &str, params: Option<&RawValue>) {
         let taken = match name {
             method::OUTPUT | method::STDERR => rpc::params::<OutputEvent>(params).map(|event| {
-                let bytes = Incoming::Output(stream_of(name), event.chunk.0);
-                self.event(&event.process_id, bytes);
+                self.output(&event.process_id, stream_of(name), event.chunk.0);
             }),
             method::EXIT => rpc::params::<ExitEvent>(params).map(|event| {
                 let id = event.process_id.clone();
                 self.last_event(&id, Incoming::Exit(event.into()));
             }),
             method::DATA => rpc::params::<DataEvent>(params).map(|event| {
-                if !event.chunk.0.is_empty() {
-                    self.net_event(&event.connection_id, net::Incoming::Data(event.chunk.0));
-                }
+                self.data(&event.connection_id, event.chunk.0);
                 if event.eof == Some(true) {
-                    self.net_event(&event.connection_id, net::Incoming::Eof);
+                    self.end_of_data(&event.connection_id);
                 }
             }),
             method::CLOSED => rpc::params::<ClosedEvent>(params).map(|event| {
@@ -344,10 +359,18 @@ impl Dispatch {
         }
     }
 
-    fn net_event(&self, connection: &str, event: net::Incoming) {
-        let state = lock(&self.state);
-        if let Some(subscriber) = state.connections.get(connection) {
-            subscriber.events.send(event);
+    fn data(&self, connection: &str, bytes: Vec<u8>) {
+        let taken = pass_on(&lock(&self.state).connections, connection, bytes, net::Incoming::Data);
+        if let Err(error) = taken {
+            self.last_net_event(connection, net::Incoming::Failed(error));
+        }
+    }
+
+    fn end_of_data(&self, connection: &str) {
+        if let Some(subscriber) = lock(&self.state).connections.get_mut(connection)
+            && !std::mem::replace(&mut subscriber.has_ended, true)
+        {
+            subscriber.events.send(net::Incoming::Eof);
         }
     }
 
@@ -358,10 +381,11 @@ impl Dispatch {
         }
     }
 
-    fn event(&self, process: &str, event: Incoming) {
-        let state = lock(&self.state);
-        if let Some(subscriber) = state.processes.get(process) {
-            subscriber.events.send(event);
+    fn output(&self, process: &str, stream: Stream, bytes: Vec<u8>) {
+        let event = |bytes| Incoming::Output(stream, bytes);
+        let taken = pass_on(&lock(&self.state).processes, process, bytes, event);
+        if let Err(error) = taken {
+            self.last_event(process, Incoming::Failed(error));
         }
     }
 
@@ -371,6 +395,30 @@ impl Dispatch {
             subscriber.events.send(event);
         }
     }
+}
+
+/// Hands bytes to whoever takes the events of an id, as an event.
+///
+/// # Errors
+/// The far end sends more than it may.
+fn pass_on<E>(
+    all: &HashMap<String, Subscriber<E>>,
+    id: &str,
+    bytes: Vec<u8>,
+    event: impl FnOnce(Vec<u8>) -> E,
+) -> Result<()> {
+    match all.get(id) {
+        // (Nothing of nothing: it would not count.)
+        Some(subscriber) if !bytes.is_empty() => {
+            if !subscriber.allowance.take(bytes.len()) {
+                let message = format!("the server sends more for {id:?} than its window lets it");
+                return Err(Error::new(ErrorKind::Internal, message));
+            }
+            subscriber.events.send(event(bytes));
+        }
+        _ => buffers::give(bytes),
+    }
+    Ok(())
 }
 
 /// Whether it is of the protocol: a program that leads nowhere may say something else.

@@ -59,7 +59,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::environment::LocalExecEnvironment;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{Empty, ExecParams, InitializeParams, InitializeResult, SpawnParams, method};
 #[cfg(feature = "host")]
 use crate::ssh::SshHost;
@@ -278,7 +278,14 @@ impl ExecClient {
     /// # Errors
     /// Those of [`ExecClient::call`].
     pub fn initialize(&self) -> Result<InitializeResult> {
-        self.call(method::INITIALIZE, &introduction())
+        // What is no ExecRpc may answer too.
+        self.call(method::INITIALIZE, &introduction()).map_err(|error| match error.kind() {
+            ErrorKind::Internal => {
+                let message = format!("{} (of a URL, the path is usually /exec)", error.message());
+                Error::new(ErrorKind::Internal, message)
+            }
+            _ => error,
+        })
     }
 
     /// A round trip.

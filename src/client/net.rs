@@ -8,7 +8,7 @@ use super::dispatch::Ticket;
 use super::link::{CALL_TIMEOUT, Link};
 use super::{Answer, ExecClient, dispatch};
 use crate::buffers;
-use crate::environment::{Debt, Inbox, Missed, Pipeline, closed};
+use crate::environment::{Allowance, Debt, Inbox, Missed, Pipeline, closed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
     CloseParams, CloseResult, ConnectParams, ConnectResult, ConnectionId, Empty, NetAckParams,
@@ -44,6 +44,7 @@ pub struct RemoteConnection {
     ticket: Ticket,
     remote: WirePath,
     events: Inbox<Incoming>,
+    allowance: Arc<Allowance>,
     debt: Debt,
     current: Vec<u8>,
     over: bool,
@@ -58,12 +59,14 @@ impl ExecClient {
     pub fn connect(&self, params: &ConnectParams) -> Result<RemoteConnection> {
         let link = self.link()?;
         let (sender, events) = Inbox::new(Some(link.reader()));
-        let ticket = link.dispatch().subscribe_to_connection(&params.connection_id, sender)?;
+        let (id, allowance) = (&params.connection_id, Allowance::new(params.window));
+        let ticket = link.dispatch().subscribe_to_connection(id, sender, &allowance)?;
         // From here on it is closed, and its id given up, by being dropped.
         let mut connection = RemoteConnection {
             link: Arc::downgrade(&link),
-            id: params.connection_id.clone(),
+            id: id.clone(),
             ticket,
+            allowance,
             remote: WirePath::known(Path::new("").to_owned()),
             events,
             debt: Debt::new(params.window),
@@ -112,6 +115,7 @@ impl RemoteConnection {
         match self.events.receive(deadline) {
             Ok(Incoming::Data(bytes)) => {
                 if let Some(bytes) = self.debt.add(bytes.len()) {
+                    self.allowance.acknowledge(bytes);
                     let params = NetAckParams { connection_id: self.id.clone(), bytes };
                     if let Some(link) = self.link.upgrade() {
                         link.notify(method::NET_ACK, &params);

@@ -1,12 +1,13 @@
 //! Processes at the far end of a connection.
 
+use std::num::NonZeroU64;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::dispatch::{Pending, Ticket};
 use super::link::Link;
 use crate::buffers;
-use crate::environment::{Answer, Control, Inbox, Process, closed};
+use crate::environment::{Allowance, Answer, Control, Events, Inbox, Process, closed};
 use crate::error::Result;
 use crate::protocol::{
     AckParams, Empty, ExecParams, KillParams, KillResult, ProcessId, PtySize, ResizeParams,
@@ -16,8 +17,7 @@ use crate::protocol::{
 pub(super) fn exec(link: &Arc<Link>, params: &ExecParams) -> Result<Process> {
     let id = params.process_id.clone();
     let (sender, events) = Inbox::new(Some(link.reader()));
-    let ticket = link.dispatch().subscribe(&id, sender)?;
-    let control = Arc::new(RemoteControl { link: Arc::downgrade(link), id: id.clone(), ticket });
+    let control = RemoteControl::subscribe(link, &id, params.window, sender)?;
     // From here on its id is given up by being dropped.
     let process = Process::new(control, events, params.window);
     link.request(Pending::Exec(id), Vec::with_capacity(256), |buffer, id| {
@@ -29,8 +29,7 @@ pub(super) fn exec(link: &Arc<Link>, params: &ExecParams) -> Result<Process> {
 pub(super) fn spawn(link: &Arc<Link>, params: &SpawnParams) -> Result<Process> {
     let id = params.process_id.clone();
     let (sender, events) = Inbox::new(Some(link.reader()));
-    let ticket = link.dispatch().subscribe(&id, sender)?;
-    let control = Arc::new(RemoteControl { link: Arc::downgrade(link), id, ticket });
+    let control = RemoteControl::subscribe(link, &id, params.window, sender)?;
     let mut process = Process::new(control, events, params.window);
     let SpawnResult { pid } = link.call(method::SPAWN, params)?;
     process.set_pid(pid);
@@ -42,9 +41,21 @@ struct RemoteControl {
     link: Weak<Link>,
     id: ProcessId,
     ticket: Ticket,
+    allowance: Arc<Allowance>,
 }
 
 impl RemoteControl {
+    fn subscribe(
+        link: &Arc<Link>,
+        id: &ProcessId,
+        window: Option<NonZeroU64>,
+        events: Events,
+    ) -> Result<Arc<Self>> {
+        let allowance = Allowance::new(window);
+        let ticket = link.dispatch().subscribe(id, events, &allowance)?;
+        Ok(Arc::new(Self { link: Arc::downgrade(link), id: id.clone(), ticket, allowance }))
+    }
+
     fn link(&self) -> Result<Arc<Link>> {
         self.link.upgrade().ok_or_else(closed)
     }
@@ -52,6 +63,7 @@ impl RemoteControl {
 
 impl Control for RemoteControl {
     fn acknowledge(&self, bytes: u64) {
+        self.allowance.acknowledge(bytes);
         let params = AckParams { process_id: self.id.clone(), bytes };
         if let Some(link) = self.link.upgrade() {
             link.notify(method::ACK, &params);

@@ -39,9 +39,7 @@ pub(super) struct Turns {
 }
 
 struct State {
-    /// `None` while somebody reads, and when all is over.
-    seat: Option<Seat>,
-    over: bool,
+    seat: Seating,
     /// Callers who wait for somebody else to read.
     waiting: usize,
     /// How many turns callers have had.
@@ -50,10 +48,17 @@ struct State {
     wanted: bool,
     /// The thread waits for the seat.
     is_queued: bool,
-    /// The thread has the seat.
-    is_threads: bool,
     /// Those who wait for it to leave.
     awaiting: usize,
+}
+
+/// Who has the seat.
+enum Seating {
+    Nobody(Seat),
+    Caller,
+    Thread,
+    /// All is over, and there is none any more.
+    Over,
 }
 
 impl State {
@@ -62,9 +67,19 @@ impl State {
         if self.waiting > 0 {
             return None;
         }
-        let seat = self.seat.take()?;
+        let seat = self.take(Seating::Caller)?;
         self.turns += 1;
         Some(seat)
+    }
+
+    fn take(&mut self, by: Seating) -> Option<Seat> {
+        match std::mem::replace(&mut self.seat, by) {
+            Seating::Nobody(seat) => Some(seat),
+            other => {
+                self.seat = other;
+                None
+            }
+        }
     }
 }
 
@@ -84,13 +99,11 @@ impl Turns {
     ) -> io::Result<Arc<Self>> {
         let watch = source.watch();
         let state = State {
-            seat: Some(Seat { source, has_spoken: false }),
-            over: false,
+            seat: Seating::Nobody(Seat { source, has_spoken: false }),
             waiting: 0,
             turns: 0,
             wanted: false,
             is_queued: false,
-            is_threads: false,
             awaiting: 0,
         };
         let (state, changed, left) = (Mutex::new(state), Condvar::new(), Condvar::new());
@@ -107,9 +120,9 @@ impl Turns {
         let now = Instant::now();
         let mut state = lock(&self.state);
         // It may be about to find the end, and is soon done. (Where others wait, it is there all the time.)
-        if state.is_threads && state.waiting == 0 {
+        let reads = |state: &mut State| matches!(state.seat, Seating::Thread) && state.waiting == 0;
+        if reads(&mut state) {
             state.awaiting += 1;
-            let reads = |state: &mut State| state.is_threads && state.waiting == 0;
             let waited = self.left.wait_timeout_while(state, SOON, reads);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.awaiting -= 1;
@@ -136,7 +149,7 @@ impl Turns {
     fn take_seat(&self, seen: &mut u64) -> Option<Seat> {
         let mut state = lock(&self.state);
         loop {
-            if state.over {
+            if matches!(state.seat, Seating::Over) {
                 return None;
             }
             let has_called = std::mem::replace(seen, state.turns) != state.turns;
@@ -146,9 +159,8 @@ impl Turns {
                 state = wait(&self.changed, state, Some(Instant::now() + STAND_BACK));
                 continue;
             }
-            if let Some(seat) = state.seat.take() {
+            if let Some(seat) = state.take(Seating::Thread) {
                 state.wanted = false;
-                state.is_threads = true;
                 return Some(seat);
             }
             state.is_queued = true;
@@ -185,6 +197,8 @@ impl Turns {
             }
         };
         match end {
+            // A peer that does not stop sending is not listened to when it has been closed.
+            None if self.dispatch.ended().is_some() => self.end(seat, &End::Closed),
             None => self.leave(seat),
             Some(end) => self.end(seat, &end),
         }
@@ -195,15 +209,14 @@ impl Turns {
         // Where more comes it is read while this is looked at.
         state.wanted |= state.waiting > 0 || seat.source.expects_more();
         let calls_thread = state.wanted || state.is_queued;
-        state.seat = Some(seat);
+        state.seat = Seating::Nobody(seat);
         self.tell_left(state);
         if calls_thread {
             self.changed.notify_one();
         }
     }
 
-    fn tell_left(&self, mut state: MutexGuard<'_, State>) {
-        state.is_threads = false;
+    fn tell_left(&self, state: MutexGuard<'_, State>) {
         let is_awaited = state.awaiting > 0;
         drop(state);
         if is_awaited {
@@ -219,7 +232,7 @@ impl Turns {
             self.dispatch.lose(end, self.carrier.explain(end), has_spoken);
         }
         let mut state = lock(&self.state);
-        state.over = true;
+        state.seat = Seating::Over;
         self.tell_left(state);
         self.changed.notify_one();
     }

@@ -51,7 +51,7 @@ pub(super) fn open(server: &Server, url: &str, terms: Terms) -> Result<Opened> {
     let failed = |error: io::Error| {
         Error::new(ErrorKind::Unreachable, format!("cannot reach {shown}: {error}"))
     };
-    let socket = Arc::new(reach(target.host(), target.port(), shown, terms)?);
+    let socket = Arc::new(reach(target.host(), target.port, shown, terms)?);
     socket.set_nodelay(true).map_err(failed)?;
     if !target.is_secure && target.has_token(server) {
         server.exposure.mind(socket.peer_addr().map_err(failed)?, shown);
@@ -76,6 +76,7 @@ pub(super) fn open(server: &Server, url: &str, terms: Terms) -> Result<Opened> {
 struct Target<'a> {
     shown: &'a str,
     uri: Uri,
+    port: u16,
     is_secure: bool,
 }
 
@@ -103,16 +104,20 @@ impl<'a> Target<'a> {
         if !is_secure && server.ca_file.is_some() {
             return Err(Error::params(format!("a CA file is given, and {shown} is no wss://")));
         }
-        Ok(Self { shown, uri, is_secure })
+        let port = match named_port(&uri) {
+            None if is_secure => 443,
+            None => 80,
+            // Whatever listens at another one must not be given the token.
+            Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
+                Error::params(format!("{shown:?}: {port:?} is no port (1 to 65535)"))
+            })?,
+        };
+        Ok(Self { shown, uri, port, is_secure })
     }
 
     /// The host, an address without its brackets.
     fn host(&self) -> &str {
         self.uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
-    }
-
-    fn port(&self) -> u16 {
-        self.uri.port_u16().unwrap_or(if self.is_secure { 443 } else { 80 })
     }
 
     fn has_token(&self, server: &Server) -> bool {
@@ -147,6 +152,13 @@ impl<'a> Target<'a> {
     fn stream(&self, socket: &Arc<TcpStream>, _server: &Server, _by: Instant) -> Result<Stream> {
         Ok(Stream::Plain(Arc::clone(socket)))
     }
+}
+
+/// What stands behind the colon after the host, if there is one.
+fn named_port(uri: &Uri) -> Option<&str> {
+    let authority = uri.authority()?.as_str();
+    let (_, place) = authority.rsplit_once('@').unwrap_or(("", authority));
+    place.strip_prefix(uri.host()?)?.strip_prefix(':')
 }
 
 /// The socket that carries the connection.

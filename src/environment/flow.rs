@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::ExecEnvironment;
@@ -27,6 +29,32 @@ impl Debt {
         self.owed += count as u64;
         let due = self.owed >= window.get().div_ceil(4);
         due.then(|| std::mem::take(&mut self.owed))
+    }
+}
+
+/// What a far end may send before that is acknowledged. One that sends more would fill the memory of this
+/// one, whose reader may take his time.
+pub(crate) struct Allowance {
+    window: Option<NonZeroU64>,
+    /// Bytes that have come and have not been acknowledged.
+    unacknowledged: AtomicU64,
+}
+
+impl Allowance {
+    pub(crate) fn new(window: Option<NonZeroU64>) -> Arc<Self> {
+        Arc::new(Self { window, unacknowledged: AtomicU64::new(0) })
+    }
+
+    /// So many have come. `false` where they are more than may come.
+    pub(crate) fn take(&self, count: usize) -> bool {
+        let count = count as u64;
+        let sum = self.unacknowledged.fetch_add(count, Ordering::Relaxed).saturating_add(count);
+        self.window.is_none_or(|window| sum <= window.get())
+    }
+
+    /// So many are about to be acknowledged.
+    pub(crate) fn acknowledge(&self, count: u64) {
+        self.unacknowledged.fetch_sub(count, Ordering::Relaxed);
     }
 }
 

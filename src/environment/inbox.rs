@@ -42,7 +42,8 @@ struct Shared<T> {
 }
 
 struct State<T> {
-    /// Bounded by who sends: the one answer, or what a window lets through.
+    /// Bounded by who sends: the one answer, or what a window lets through ([`Allowance`]
+    /// (super::Allowance) sees to it that a far end keeps to that).
     items: VecDeque<T>,
     waiting: usize,
     sender_is_gone: bool,

@@ -80,14 +80,14 @@ mod process;
 mod remote;
 mod split;
 
-pub(crate) use flow::{Debt, Pipeline, part};
+pub(crate) use flow::{Allowance, Debt, Pipeline, part};
 pub(crate) use inbox::{Inbox, Missed, Reader, Sender};
 pub use local::LocalExecEnvironment;
 pub(crate) use machine::{Exact, Machine, MachineOptions};
 pub use process::{
     Answer, Process, ProcessControl, ProcessEvent, ProcessExit, ProcessStdin, Stream,
 };
-pub(crate) use process::{Control, Incoming, closed};
+pub(crate) use process::{Control, Events, Incoming, closed};
 pub use remote::RemoteExecEnvironment;
 pub use split::{OutputReader, ProcessEnd, SplitProcess, StdinWriter};
 

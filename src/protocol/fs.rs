@@ -198,6 +198,7 @@ pub struct ReaddirResult {
 #[serde(rename_all = "camelCase")]
 pub struct DirEntry {
     /// Its name; lossy where `name_base64` is there.
+    #[serde(deserialize_with = "one_name")]
     pub name: String,
     /// What it is.
     #[serde(rename = "type")]
@@ -210,8 +211,37 @@ pub struct DirEntry {
     )]
     pub target_type: Option<Option<FileType>>,
     /// Its name where that is not UTF-8.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "one_name_in_base64"
+    )]
     pub name_base64: Option<Base64>,
+}
+
+/// Whoever copies a directory makes paths of these names: one that leads elsewhere (`..`, a slash) is no
+/// name, whoever says so.
+fn is_one_name(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
+}
+
+fn one_name<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if is_one_name(name.as_bytes()) { Ok(name) } else { Err(no_name(&name)) }
+}
+
+fn one_name_in_base64<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Base64>, D::Error> {
+    let name = Option::<Base64>::deserialize(deserializer)?;
+    match &name {
+        Some(Base64(bytes)) if !is_one_name(bytes) => Err(no_name(&String::from_utf8_lossy(bytes))),
+        _ => Ok(name),
+    }
+}
+
+fn no_name<E: serde::de::Error>(name: &str) -> E {
+    E::custom(format_args!("{name:?} cannot be the name of an entry of a directory"))
 }
 
 #[expect(clippy::option_option, reason = "absent, null and a type are three things on the wire")]

@@ -87,8 +87,13 @@ pub(crate) fn lift_result(text: &str) -> Option<Lifted> {
     lift(text, "result", &[DATA])
 }
 
+/// Whether a message is long enough to look for one.
+pub(crate) fn is_worth(text: &str) -> bool {
+    text.len() >= EARLY
+}
+
 fn lift(text: &str, object: &str, members: &[&'static str]) -> Option<Lifted> {
-    if text.len() < EARLY {
+    if !is_worth(text) {
         return None;
     }
     // A character has at most four bytes, so one of these is between two.

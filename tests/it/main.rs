@@ -27,6 +27,7 @@ mod client;
 mod codex;
 mod completions;
 mod conformance;
+mod demo;
 mod deploy;
 mod descendants;
 mod endings;

@@ -30,7 +30,8 @@ directory); all others are this machine's. A file here whose name begins with a
 colon is ./:NAME. At least one path must be the environment's.
 
 As cp(1) has it: into a directory that is there, under the same name; several
-sources need one; what is there is replaced, through a symbolic link its target.
+sources need one; what is there is replaced, through a symbolic link its target,
+but not by a second source of the same name.
 Modes are kept, and of what is replaced also owner, attributes and links.
 
 A file gets its name when all of it is there: nobody sees half of it, and what is

@@ -1,5 +1,6 @@
 //! Copying one thing after the other, whatever comes of the others.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub(super) struct Copier {
     stores: [Store; 2],
     part: usize,
     recursive: bool,
+    /// Where the files stand now that the command line names.
+    made: HashSet<PathBuf>,
     tally: Tally,
 }
 
@@ -36,7 +39,7 @@ impl Copier {
         let stores = environments
             .map(|environment| Store { environment, temporaries: Arc::clone(temporaries) });
         let tally = Tally::new(temporaries);
-        Ok(Self { stores, part, recursive, tally })
+        Ok(Self { stores, part, recursive, made: HashSet::new(), tally })
     }
 
     /// Where a path is.
@@ -76,6 +79,11 @@ impl Copier {
             ));
         }
         let target = target.of(to, source);
+        if !is_directory && !self.made.insert(target.clone()) {
+            let (target, shown) = (escaped(target.as_os_str()), source.shown());
+            let message = format!("cannot copy {shown} to {target}: another was just copied there");
+            return Err(End::refused(message));
+        }
         if source.is_there() && to.is_there() {
             return self.within(&*from, path, target);
         }

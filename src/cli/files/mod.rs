@@ -119,22 +119,30 @@ pub(super) fn print(mut bytes: &[u8]) -> Result<(), End> {
     Ok(())
 }
 
-/// The next part of stdin, full but for the last one; `None` at its end.
-pub(super) fn read_stdin(part: usize) -> Result<Option<Vec<u8>>> {
-    let stdin = io::stdin();
-    let mut bytes = buffers::take_for(part);
-    while bytes.len() < part {
-        let left = part - bytes.len();
-        match sys::fd::read_into(stdin.as_fd(), &mut bytes, left) {
-            Ok(0) => break,
-            Ok(_) => {}
-            Err(error) => {
-                let waited = when_ready(error, stdin.as_fd(), Interest::Read);
-                waited.map_err(|error| Error::io(&error, "cannot read stdin"))?;
+/// Stdin, to its end.
+#[derive(Default)]
+pub(super) struct Input {
+    /// A terminal that has told its end would wait for another one.
+    has_ended: bool,
+}
+
+impl Input {
+    /// The next part, full but for the last one; `None` at the end.
+    pub(super) fn next(&mut self, part: usize) -> Result<Option<Vec<u8>>> {
+        let stdin = io::stdin();
+        let mut bytes = buffers::take_for(part);
+        while !self.has_ended && bytes.len() < part {
+            let left = part - bytes.len();
+            match sys::fd::read_into(stdin.as_fd(), &mut bytes, left) {
+                Ok(count) => self.has_ended = count == 0,
+                Err(error) => {
+                    let waited = when_ready(error, stdin.as_fd(), Interest::Read);
+                    waited.map_err(|error| Error::io(&error, "cannot read stdin"))?;
+                }
             }
         }
+        Ok((!bytes.is_empty()).then_some(bytes))
     }
-    Ok((!bytes.is_empty()).then_some(bytes))
 }
 
 /// Whoever shares a stream with us may have made it one that does not wait.

@@ -84,6 +84,9 @@ impl<'a> Parts<'a> {
         if read.eof {
             self.over = true;
             self.drop_ahead();
+        } else if count == 0 {
+            // Neither a byte nor the end.
+            return Err(self.changed());
         } else if count < wanted {
             // It ended there and has grown since, which its version has not shown.
             self.drop_ahead();

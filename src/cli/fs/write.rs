@@ -110,7 +110,8 @@ impl Write {
             if_version: self.if_version.clone(),
             sync: self.sync,
         };
-        let stored = store.put(&wanted, &mut || files::read_stdin(part))?;
+        let mut input = files::Input::default();
+        let stored = store.put(&wanted, &mut || input.next(part))?;
         if let Some(refused) = stored.mode_refused {
             return Err(refused.into());
         }
@@ -123,9 +124,9 @@ impl Write {
         params.mode = self.mode;
         params.create_parents = self.parents.then_some(true);
         params.if_version.clone_from(&self.if_version);
-        let mut told = None;
+        let (mut told, mut input) = (None, files::Input::default());
         loop {
-            let bytes = files::read_stdin(part)?;
+            let bytes = input.next(part)?;
             let is_last = bytes.is_none();
             if is_last
                 && !self.sync

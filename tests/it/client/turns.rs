@@ -1,14 +1,20 @@
 //! Callers read from the connection in turns, and a thread of its own where none of them does.
 
+use std::io::Write as _;
+use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use ta_exec::ErrorKind;
 use ta_exec::client::{Answer, ClientOptions, ExecClient};
 use ta_exec::environment::LocalExecEnvironment;
 use ta_exec::protocol::{Empty, ExecParams, SpawnParams, method};
 
+use tungstenite::Message;
+
 use super::{finish, within};
+use crate::support::fake;
 use crate::support::{DEADLINE, Server, TOKEN, binary, eventually, procfs};
 
 /// A client by each of the ways there are, and what its server is.
@@ -73,6 +79,48 @@ fn who_reads_keeps_his_deadline() {
         silent.control().write(b"late", true).unwrap();
         assert_eq!(finish(&mut silent).unwrap().0, b"late");
     });
+}
+
+/// A pong, and a fragment with nothing in it: a stream of them is never empty, and nothing comes of it.
+#[test]
+fn who_reads_keeps_his_deadline_though_frames_without_a_message_never_end() {
+    for (first, more) in [(&b""[..], &b"\x8a\0"[..]), (b"\x01\x01{", b"\0\0")] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("ws://{}/exec", listener.local_addr().unwrap());
+        let flood = move || {
+            let mut socket = tungstenite::accept(listener.accept().unwrap().0).unwrap();
+            loop {
+                let Message::Text(text) = socket.read().unwrap() else { continue };
+                let request = serde_json::from_str(&text).unwrap();
+                if fake::method(&request) == method::PING {
+                    break;
+                }
+                let answer = fake::answer(&request, &json!({}));
+                socket.send(Message::text(answer)).unwrap();
+            }
+            let mut stream = socket.get_ref();
+            // Until nobody reads it any more.
+            stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+            stream.write_all(first).unwrap();
+            let more = more.repeat(100_000);
+            while stream.write_all(&more).is_ok() {}
+        };
+        let flooding = thread::Builder::new().spawn(flood).unwrap();
+        let client = ClientOptions::new().epoch(None).websocket(&url, Some(TOKEN)).unwrap();
+        let answer: Answer<Empty> = client.begin(method::PING, &Empty {}).unwrap();
+        let patience = Duration::from_millis(300);
+        let start = Instant::now();
+        assert!(answer.wait_until(start + patience).unwrap().is_none());
+        assert!((patience..DEADLINE).contains(&start.elapsed()), "{:?}", start.elapsed());
+        // Whoever waits for ever learns of the end, and nobody goes on reading.
+        let answer: Answer<Empty> = client.begin(method::PING, &Empty {}).unwrap();
+        let waiting = thread::Builder::new().spawn(move || answer.wait()).unwrap();
+        within(DEADLINE, || client.close());
+        let error = within(DEADLINE, || waiting.join().unwrap()).unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::ConnectionLost, "{error}");
+        drop(client);
+        within(DEADLINE, || flooding.join().unwrap());
+    }
 }
 
 #[test]

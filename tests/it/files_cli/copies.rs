@@ -63,6 +63,29 @@ fn a_directory_that_is_meant_must_be_there() {
     });
 }
 
+/// The second took the place of the first, and nobody was told.
+#[test]
+fn two_sources_of_one_name_are_not_one_file() {
+    everywhere(|site| {
+        for side in [&site.here, &site.there] {
+            for (directory, content) in [("first", b"1"), ("second", b"2")] {
+                fs::create_dir(side.join(directory)).unwrap();
+                side.write(&format!("{directory}/same"), content);
+            }
+            fs::create_dir(side.join("into")).unwrap();
+        }
+        let far = [site.colon("first/same"), site.colon("second/same")];
+        for sources in [["first/same", "second/same"], [&far[0], &far[1]]] {
+            let done = site.run("cp", [sources[0], sources[1], &site.colon("into")]);
+            done.failed(1, "another was just copied there");
+            assert_eq!(fs::read(site.there.join("into/same")).unwrap(), b"1");
+            fs::remove_file(site.there.join("into/same")).unwrap();
+        }
+        site.run("cp", [&far[0], &far[1], "into"]).failed(1, "another was just copied there");
+        assert_eq!(fs::read(site.here.join("into/same")).unwrap(), b"1");
+    });
+}
+
 #[test]
 fn the_others_are_copied_when_one_fails() {
     everywhere(|site| {

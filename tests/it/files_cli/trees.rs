@@ -7,7 +7,62 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use super::{everywhere, mode, noise, set_mode};
+use serde_json::json;
+
+use super::{Running, bare, everywhere, mode, noise, set_mode};
+use crate::support::fake::{self, Fake};
+use crate::support::{TempDir, base64};
+
+/// A server that gives such names to what is in a directory had them written where they led, here.
+#[test]
+fn names_that_lead_elsewhere_are_no_names() {
+    let dir = TempDir::new();
+    let absolute = dir.join("absolute").into_os_string().into_string().unwrap();
+    let odd = |name: &[u8]| json!({"name": "odd", "nameBase64": base64(name), "type": "file"});
+    let plain = |name: &str| json!({"name": name, "type": "file"});
+    for entry in [
+        plain("../outside"),
+        plain(&absolute),
+        plain("a/b"),
+        plain(".."),
+        plain("."),
+        plain(""),
+        plain("a\0b"),
+        odd(b"../\xff"),
+        odd(b".."),
+    ] {
+        let shown = entry.to_string();
+        let fake = Fake::start(move |request| {
+            let kind = if request["params"]["path"] == "tree" { "directory" } else { "file" };
+            let result = match fake::method(request) {
+                "fs/stat" => json!({"type": kind, "size": 5, "mode": 0o755, "mtimeMs": 1,
+                    "uid": 0, "gid": 0, "readable": true, "writable": true, "executable": false,
+                    "version": "v"}),
+                "fs/readdir" => json!({"entries": [plain("fine"), entry]}),
+                "fs/readFile" => {
+                    json!({"dataBase64": base64("bytes"), "size": 5, "eof": true, "version": "v"})
+                }
+                _ => fake::introduction(),
+            };
+            vec![fake::answer(request, &result)]
+        });
+        let top = dir.join("in/here");
+        fs::create_dir_all(dir.join("in")).unwrap();
+        let mut command = bare(["cp", "--exec", &fake.url, "-r", ":tree"]);
+        command.arg(&top);
+        let done = Running::start(command).finish();
+        assert_eq!(done.code, 125, "{shown}: {done:?}");
+        assert!(done.stderr.contains("cannot be the name of an entry"), "{shown}: {done:?}");
+        fake.join();
+        let all: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(all, ["in"], "{shown}");
+        assert!(
+            contents(&dir.join("in")).iter().all(|(_, _, content)| content.is_empty()),
+            "{shown}"
+        );
+    }
+}
 
 /// What there is in a tree: path, mode, content.
 fn contents(top: &Path) -> Vec<(Vec<u8>, u32, Vec<u8>)> {

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::{SIZES, everywhere, mode, noise};
+use crate::run::pty::Pty;
 
 #[test]
 fn every_size_is_written_whole_and_nothing_is_said() {
@@ -14,6 +15,23 @@ fn every_size_is_written_whole_and_nothing_is_said() {
                 assert_eq!(done.quiet(), b"", "{size} {round}");
                 assert!(fs::read(site.there.join("file")).unwrap() == bytes, "{size} {round}");
             }
+            fs::remove_file(site.there.join("file")).unwrap();
+        }
+    });
+}
+
+/// It waited for a second end of input.
+#[test]
+fn what_is_typed_ends_with_one_end_of_input() {
+    everywhere(|site| {
+        for options in [&[][..], &["--append"]] {
+            let pty = Pty::new(80, 24);
+            let file = site.far("file");
+            let args = [options, &[&file]].concat();
+            let mut running = pty.start(site.ta("fs write", args));
+            pty.write("typed\n\u{4}");
+            assert_eq!(running.wait(), 0, "{}", site.name);
+            assert_eq!(fs::read(site.there.join("file")).unwrap(), b"typed\n");
             fs::remove_file(site.there.join("file")).unwrap();
         }
     });

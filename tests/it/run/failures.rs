@@ -6,7 +6,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use serde_json::json;
+
 use super::{Done, Running, run, ta, ta_alone, url};
+use crate::support::fake::Fake;
 use crate::support::{ClosedPort, Server, Setup, TOKEN, TempDir, Victim};
 
 #[track_caller]
@@ -95,11 +98,24 @@ fn a_server_that_cannot_be_reached_is_named() {
     finish(ta_alone(["--exec", unknown, "true"])).assert_failed(125, "no-such-host.invalid");
 }
 
+/// Port 80 was taken in place of what is none, and whoever listens there was given the token.
+#[test]
+fn a_port_that_is_none_is_not_another_one() {
+    for port in ["42000000", "65536", "0", "", "42O0", "-1"] {
+        let url = format!("ws://127.0.0.1:{port}/exec");
+        finish(ta_alone(["--exec", &url, "true"])).assert_failed(125, "is no ");
+        let url = format!("ws://[::1]:{port}/exec");
+        finish(ta_alone(["--exec", &url, "true"])).assert_failed(125, "is no ");
+    }
+}
+
 #[test]
 fn what_is_no_server_of_this_kind_is_told() {
     let server = Server::start();
-    let elsewhere = url(&server).replace("/exec", "/elsewhere");
-    run(&server, &["--exec", &elsewhere, "true"]).assert_failed(125, "/exec");
+    for path in ["/elsewhere", "/", ""] {
+        let elsewhere = url(&server).replace("/exec", path);
+        run(&server, &["--exec", &elsewhere, "true"]).assert_failed(125, "/exec");
+    }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("ws://{}/exec", listener.local_addr().unwrap());
     let answer = move || {
@@ -110,6 +126,33 @@ fn what_is_no_server_of_this_kind_is_told() {
     let stranger = thread::Builder::new().name("stranger".into()).spawn(answer).unwrap();
     finish(ta_alone(["--exec", &url, "true"])).assert_failed(125, &url);
     stranger.join().unwrap();
+}
+
+/// A file of completions on a full disk would be half of them.
+#[test]
+fn what_cannot_be_printed_is_told() {
+    for args in [&["completions", "bash"][..], &["man"], &["--help"], &["--version"]] {
+        let mut command = Command::new(crate::support::binary());
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = command.args(args).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("ta: cannot write to stdout: "), "{args:?}: {said}");
+    }
+}
+
+/// What another machine says must not be obeyed by the terminal here.
+#[test]
+fn control_characters_of_a_server_are_shown_as_such() {
+    let fake = Fake::start(|request| {
+        let error = json!({"code": -32000, "message": "\u{1b}[31mred\u{7}"});
+        let answer = json!({"jsonrpc": "2.0", "id": request["id"], "error": error});
+        vec![answer.to_string()]
+    });
+    let done = finish(ta_alone(["--exec", &fake.url, "true"]));
+    assert!(!done.stderr.contains(['\u{1b}', '\u{7}']), "{done:?}");
+    assert!(done.stderr.contains("[31mred"), "{done:?}");
+    fake.join();
 }
 
 #[test]

@@ -1,16 +1,12 @@
 //! What a server, or a command, must not be able to do to `ta run`.
 
-use std::net::TcpListener;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tungstenite::Message;
 
 use super::{Done, Followed, Running, ta, ta_alone};
+use crate::support::fake::{self, Fake};
 use crate::support::{DEADLINE, Server, TempDir, base64, eventually, procfs};
 
 /// What `ta run` may need while nobody reads what it has to write.
@@ -41,46 +37,7 @@ fn single_bytes_that_nobody_reads_cost_little_memory() {
     }
 }
 
-/// A server that says what a test has it say when it is asked to run something.
-struct Fake {
-    url: String,
-    /// All that it had to say has arrived.
-    arrived: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
 impl Fake {
-    /// `says` gets the method, the request's id and the process id.
-    fn start(says: impl Fn(&str, &Value, &Value) -> Vec<String> + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("ws://{}/exec", listener.local_addr().unwrap());
-        let all_arrived = Arc::new(AtomicBool::new(false));
-        let arrived = Arc::clone(&all_arrived);
-        let serve = move || {
-            let (stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(DEADLINE)).unwrap();
-            let mut socket = tungstenite::accept(stream).unwrap();
-            while let Ok(message) = socket.read() {
-                if message.is_pong() {
-                    arrived.store(true, Ordering::Relaxed);
-                }
-                let Message::Text(text) = message else { continue };
-                let request: Value = serde_json::from_str(&text).unwrap();
-                let method = request["method"].as_str().unwrap();
-                let process = &request["params"]["processId"];
-                for message in says(method, &request["id"], process) {
-                    if socket.write(Message::text(message)).is_err() {
-                        return;
-                    }
-                }
-                // Its pong shows that all of it has arrived.
-                let _ = socket.send(Message::Ping("all".into()));
-            }
-        };
-        let thread = thread::Builder::new().name("fake server".into()).spawn(serve).unwrap();
-        Self { url, arrived: all_arrived, thread }
-    }
-
     fn command(&self, way: &[&str]) -> Command {
         ta_alone([&["--exec", &self.url], way].concat())
     }
@@ -89,15 +46,16 @@ impl Fake {
     #[track_caller]
     fn finish(self, way: &[&str]) -> Done {
         let done = Running::start(self.command(way)).finish();
-        self.thread.join().unwrap();
+        self.join();
         done
     }
 }
 
 /// What the server says to a request to run something: for `process/exec` the messages before the
 /// answer, for `process/spawn` those after it; `end` is the answer, or the `process/exit`.
-fn run_as(output: Vec<Value>, end: Value) -> impl Fn(&str, &Value, &Value) -> Vec<String> {
-    move |method, id, process| {
+fn run_as(output: Vec<Value>, end: Value) -> impl Fn(&Value) -> Vec<String> {
+    move |request| {
+        let process = &request["params"]["processId"];
         let mut seq = 0;
         // Member by member as the real one writes it, which is what `ta run` reads fastest.
         let mut chunk = |chunk: &Value| {
@@ -105,19 +63,19 @@ fn run_as(output: Vec<Value>, end: Value) -> impl Fn(&str, &Value, &Value) -> Ve
             let params = format!(r#"{{"processId":{process},"seq":{seq},"chunk":{chunk}}}"#);
             format!(r#"{{"jsonrpc":"2.0","method":"process/output","params":{params}}}"#)
         };
-        let answer = |result: &Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+        let answer = |result: &Value| fake::answer(request, result);
         let mut all: Vec<_> = output.iter().map(&mut chunk).collect();
-        match method {
-            "process/exec" => all.push(answer(&end).to_string()),
+        match fake::method(request) {
+            "process/exec" => all.push(answer(&end)),
             "process/spawn" => {
-                all.insert(0, answer(&json!({"pid": 4711})).to_string());
+                all.insert(0, answer(&json!({"pid": 4711})));
                 let mut params = end.clone();
                 params["processId"] = process.clone();
                 params["seq"] = json!(output.len() + 1);
                 let exit = json!({"jsonrpc": "2.0", "method": "process/exit", "params": params});
                 all.push(exit.to_string());
             }
-            _ => all = vec![answer(&json!({})).to_string()],
+            _ => all = vec![answer(&json!({}))],
         }
         all
     }
@@ -156,7 +114,7 @@ fn small_chunks_that_nobody_reads_cost_little_memory() {
         let mut peak = 0;
         eventually(DEADLINE, "all has arrived", || {
             peak = peak.max(procfs::resident_kib(running.pid()));
-            fake.arrived.load(Ordering::Relaxed)
+            fake.has_arrived()
         });
         peak = peak.max(procfs::resident_kib(running.pid()));
         assert!(running.is_running(), "a pipe does not hold all of it");
@@ -164,7 +122,7 @@ fn small_chunks_that_nobody_reads_cost_little_memory() {
         let stdout = Followed::new(stdout);
         assert_eq!(running.wait(), 0);
         assert_eq!(stdout.to_end().len(), CHUNKS);
-        fake.thread.join().unwrap();
+        fake.join();
     }
 }
 
@@ -207,5 +165,26 @@ fn an_end_that_lacks_members_is_told() {
             done.assert_failed(125, "");
         }
         Fake::start(run_as(Vec::new(), json!({}))).finish(way).assert_failed(125, "");
+    }
+}
+
+/// What nobody takes, of a server that goes on without being told that it may, filled the memory.
+#[test]
+fn a_server_that_sends_more_than_its_window_lets_it_is_told_of() {
+    const CHUNK: usize = 64 * 1024;
+    const CHUNKS: usize = 200;
+    for way in WAYS {
+        let output = vec![json!(base64("x".repeat(CHUNK))); CHUNKS];
+        let fake = Fake::start(run_as(output, end((CHUNK * CHUNKS) as u64)));
+        let (mut running, stdout) = Running::start_unread(fake.command(way));
+        eventually(DEADLINE, "all has arrived", || fake.has_arrived());
+        assert!(running.is_running(), "a pipe does not hold all of it");
+        let stdout = Followed::new(stdout);
+        assert_eq!(running.wait(), 125);
+        let length = stdout.to_end().len();
+        assert!((CHUNK..=(1 << 20) + 3 * CHUNK).contains(&length), "{length} bytes");
+        let said = String::from_utf8(running.stderr.to_end()).unwrap();
+        assert!(said.lines().count() == 1 && said.contains("window"), "{said}");
+        fake.join();
     }
 }

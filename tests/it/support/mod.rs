@@ -1,6 +1,7 @@
 //! The harness: a real server, a raw peer that shares no code with the product, and deadlines.
 
 mod capture;
+pub(crate) mod fake;
 pub(crate) mod frames;
 pub(crate) mod http;
 mod link;
