@@ -206,8 +206,7 @@ impl Turns {
 
     fn leave(&self, seat: Seat) {
         let mut state = lock(&self.state);
-        // Where more comes it is read while this is looked at.
-        state.wanted |= state.waiting > 0 || seat.source.expects_more();
+        state.wanted |= state.waiting > 0;
         let calls_thread = state.wanted || state.is_queued;
         state.seat = Seating::Nobody(seat);
         self.tell_left(state);

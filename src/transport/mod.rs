@@ -97,9 +97,6 @@ pub(crate) trait TurnSource: Source + Send {
     /// is kept.
     fn next_within(&mut self, wait: Wait) -> Option<Event<'_>>;
 
-    /// Whether more is there to be read, by all that can be told without looking.
-    fn expects_more(&self) -> bool;
-
     /// For whoever waits for his turn.
     fn watch(&self) -> Watch;
 }

@@ -32,8 +32,6 @@ pub(crate) struct LineSource {
     searched: usize,
     /// The line at hand is over the limit: what comes up to its end is discarded.
     discarding: bool,
-    /// The last read has brought as much as it could have.
-    expects_more: bool,
     ended: bool,
 }
 
@@ -56,7 +54,6 @@ impl LineSource {
             taken: 0,
             searched: 0,
             discarding: false,
-            expects_more: false,
             ended: false,
         }
     }
@@ -206,15 +203,11 @@ impl TurnSource for LineSource {
                         self.read.push(b'\n');
                     }
                 }
-                Ok(Some(count)) => self.expects_more = count == READ_BUFFER,
+                Ok(Some(_)) => {}
                 Ok(None) => return None,
                 Err(end) => return Some(Event::End(end)),
             }
         }
-    }
-
-    fn expects_more(&self) -> bool {
-        self.expects_more
     }
 
     fn watch(&self) -> Watch {

@@ -21,6 +21,9 @@ const PIECE: usize = 64 * 1024;
 /// How many bytes of a frame that is not whole are unmasked at a time: whole blocks of the mask's.
 const BLOCK: usize = 16;
 
+/// How many frames may come without a message before that is told.
+const MOST_NOISE: usize = 10_000;
+
 /// What has been read of a stream.
 pub(crate) struct Incoming {
     /// `read[taken..]` has not been looked at yet, but for the header of the frame there.
@@ -31,6 +34,8 @@ pub(crate) struct Incoming {
     /// Of a message in fragments, those that have come.
     fragments: Option<Vec<u8>>,
     payload: Payload,
+    /// How many frames have come since the last message.
+    noise: usize,
     expects_more: bool,
     /// The most bytes of one message.
     most: usize,
@@ -51,6 +56,8 @@ pub(super) enum Came {
     Ping,
     Pong,
     Close,
+    /// A great many frames and no message: pings, fragments with nothing in them.
+    Noise,
 }
 
 /// Why there will be no more, or not now.
@@ -76,6 +83,7 @@ impl Incoming {
             unmasked: 0,
             fragments: None,
             payload: Payload::Read(0..0),
+            noise: 0,
             expects_more: false,
             most,
             is_masked,
@@ -88,11 +96,6 @@ impl Incoming {
             Payload::Read(range) => &self.read[range.clone()],
             Payload::Fragments(whole) => whole,
         }
-    }
-
-    /// Whether the last read has brought as much as it could have.
-    pub(super) fn expects_more(&self) -> bool {
-        self.expects_more
     }
 
     /// What comes next; reads as often as it takes. `read` adds so many bytes at most to what the buffer
@@ -124,6 +127,10 @@ impl Incoming {
         // What has been given is not kept while nothing comes.
         self.payload = Payload::Read(0..0);
         loop {
+            if self.noise > MOST_NOISE {
+                self.noise = 0;
+                return Ok(Held::Whole(Came::Noise));
+            }
             match self.frame()? {
                 Found::Part(size) => return Ok(Held::Part(size)),
                 Found::Whole(header, payload) => {
@@ -179,17 +186,22 @@ impl Incoming {
 
     /// Takes a whole frame; answers what it completes.
     fn take(&mut self, header: &FrameHeader, payload: Range<usize>) -> Option<Came> {
+        self.noise += 1;
         let came = match header.opcode {
             OpCode::Control(Control::Ping) => Came::Ping,
             OpCode::Control(Control::Pong) => Came::Pong,
             OpCode::Control(_) => Came::Close,
-            OpCode::Data(_) if header.is_final && self.fragments.is_none() => Came::Text,
+            OpCode::Data(_) if header.is_final && self.fragments.is_none() => {
+                self.noise = 0;
+                Came::Text
+            }
             OpCode::Data(_) => {
                 let fragments = self.fragments.get_or_insert_default();
                 fragments.extend_from_slice(&self.read[payload]);
                 if !header.is_final {
                     return None;
                 }
+                self.noise = 0;
                 self.payload = Payload::Fragments(self.fragments.take().unwrap_or_default());
                 return Some(Came::Text);
             }
@@ -335,6 +347,7 @@ mod tests {
                 Ok(Came::Ping) => Seen::Ping(payload.to_vec()),
                 Ok(Came::Pong) => Seen::Pong(payload.to_vec()),
                 Ok(Came::Close) => Seen::Closed,
+                Ok(Came::Noise) => panic!("there are no {MOST_NOISE} frames"),
                 Err(Fault::Io(error)) if is_would_block(&error) => continue,
                 Err(Fault::Offence(code, _)) => Seen::Offence(code),
                 Err(Fault::Ended) => Seen::Ended,
@@ -473,6 +486,31 @@ mod tests {
         assert!(texts > 500 && offences > 30, "{texts} texts, {offences} offences");
     }
 
+    /// A stream of such frames is never empty.
+    #[test]
+    fn many_frames_without_a_message_are_told_and_the_message_is_not_lost() {
+        let pongs = frame(0x8a, b"", None).repeat(MOST_NOISE + 1);
+        let fragments = frame(0x00, b"", None).repeat(MOST_NOISE + 1);
+        let sent = [pongs, frame(0x01, b"a", None), fragments, frame(0x80, b"b", None)].concat();
+        let mut left = &sent[..];
+        let mut incoming = Incoming::new(Vec::new(), false, MOST);
+        let (mut noise, mut pongs) = (0, 0);
+        loop {
+            let came = incoming.next(|buffer, most| {
+                let (now, later) = left.split_at(most.min(left.len()));
+                left = later;
+                buffer.extend_from_slice(now);
+                Ok(now.len())
+            });
+            match came.unwrap() {
+                Came::Noise => noise += 1,
+                Came::Pong => pongs += 1,
+                other => break assert_eq!(other, Came::Text),
+            }
+        }
+        assert_eq!((incoming.payload(), noise, pongs), (&b"ab"[..], 2, MOST_NOISE + 1));
+    }
+
     /// Else many short messages would be read by as many short reads.
     #[test]
     fn a_look_at_what_is_held_does_not_forget_that_more_is_to_come() {
@@ -491,7 +529,7 @@ mod tests {
         while let Some(came) = incoming.held().unwrap() {
             assert_eq!(came, Came::Text);
         }
-        assert!(incoming.expects_more());
+        assert!(incoming.expects_more);
         assert_eq!(incoming.next(&mut read).unwrap(), Came::Text);
         assert_eq!(asked_for, [READ, PIECE]);
     }
@@ -521,10 +559,7 @@ mod tests {
                 assert!(matches!(incoming.next(&mut read), Err(Fault::Io(_))));
             }
             let is_small = incoming.read.capacity() <= READ;
-            assert_eq!(
-                (incoming.read.len(), is_small, incoming.expects_more()),
-                (more, true, false)
-            );
+            assert_eq!((incoming.read.len(), is_small, incoming.expects_more), (more, true, false));
         }
     }
 }

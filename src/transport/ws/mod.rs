@@ -165,15 +165,8 @@ impl Source for WsSource {
     }
 }
 
-/// How often a stream that always has more is read when the time is over, and by a client in any case, before
-/// its caller may look up: enough for the rest of a message, or for a whole one, whereas frames without a
-/// message may come for ever.
-const LATE_READS: usize = 16;
-const MOST_READS: usize = 256;
-
 impl TurnSource for WsSource {
     fn next_within(&mut self, wait: Wait) -> Option<Event<'_>> {
-        let (mut reads, mut late) = (0, 0);
         let end = loop {
             let Self { incoming, line } = self;
             // (Who has not looked at the stream has not found the peer silent, nor that no more is to come.)
@@ -183,14 +176,7 @@ impl TurnSource for WsSource {
                     Ok(Some(came)) => Ok(came),
                     Err(fault) => Err(fault),
                 },
-                _ => incoming.next(|buffer, most| {
-                    reads += 1;
-                    late += usize::from(wait.is_over());
-                    if late > LATE_READS || line.is_client && reads > MOST_READS {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                    line.read(buffer, most, wait)
-                }),
+                _ => incoming.next(|buffer, most| line.read(buffer, most, wait)),
             };
             match came {
                 Ok(Came::Text) => {
@@ -203,6 +189,9 @@ impl TurnSource for WsSource {
                     }
                 }
                 Ok(Came::Pong) => {}
+                // A caller may have had enough of waiting, though the stream is never empty.
+                Ok(Came::Noise) if line.is_client => return None,
+                Ok(Came::Noise) => {}
                 Ok(Came::Close) => break self.closed(),
                 Err(Fault::Offence(code, reason)) => break End::Offence(code, reason),
                 Err(Fault::Ended) => {
@@ -216,7 +205,7 @@ impl TurnSource for WsSource {
                         if let Some(end) = line.idle() {
                             break end;
                         }
-                        if wait.is_over() || line.is_client && reads > MOST_READS {
+                        if wait.is_over() {
                             return None;
                         }
                     }
@@ -231,10 +220,6 @@ impl TurnSource for WsSource {
             }
         };
         Some(Event::End(end))
-    }
-
-    fn expects_more(&self) -> bool {
-        self.incoming.expects_more()
     }
 
     fn watch(&self) -> Watch {
