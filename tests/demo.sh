@@ -72,5 +72,6 @@ and on yours:
     ta run -c 'make test'
     ta run --tty -- bash
 
-\`ta run --help\` and \`ta exec-server --help\` tell the rest; docs/protocol.md is for your own client.
+\`ta\` is $ta here; \`make install\` puts it into your PATH, \`make static\` builds the one to copy to
+other machines. docs/guide.md goes on from here, step by step; docs/protocol.md is for your own client.
 END

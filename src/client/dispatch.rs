@@ -276,6 +276,11 @@ impl Dispatch {
         match rpc::parse(text) {
             Ok(Message::Response { id: Some(id), outcome }) => self.answer(id, outcome),
             Ok(Message::Notification { method, params }) => self.notification(&method, params),
+            // No server does: it gives back what it is sent, as cat(1) would.
+            Ok(Message::Request { .. }) => self.end(&Error::new(
+                ErrorKind::Unreachable,
+                "what is at the other end asks where it should answer: it is no environment",
+            )),
             _ => {}
         }
     }

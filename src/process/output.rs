@@ -252,7 +252,9 @@ impl Output {
         }
     }
 
-    /// After a hang-up an empty output has ended. This is looked at again after each chunk: the
+    /// After a hang-up an empty output has ended. This is looked at once more also where a wait has just told
+    /// that there is nothing: the kernel looks for data first and for writers then, and the last of them may have
+    /// written and gone in between. And after each chunk: the
     /// one that closes the window may be the last, and then no wait will tell. (The wait itself
     /// is asked, not FIONREAD: a terminal may have bytes on their way that are not counted yet,
     /// and poll(2) waits for these.)

@@ -3,8 +3,8 @@
 //!
 //! The server is the real static binary (`TA_BIN`, else the release build for musl); the client
 //! that bounds are judged on is the library's own, because that is what people run. Every
-//! command's exit code and every byte of output is checked: a figure of something that did not
-//! happen is none.
+//! command's exit code is checked, every byte that comes is counted, and what was written or copied is
+//! compared: a figure of something that did not happen is none.
 //!
 //! `cargo bench -- [ROW…] [--quick] [--check]`; tables go to stdout and to `target/bench/`.
 

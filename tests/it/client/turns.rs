@@ -73,7 +73,8 @@ fn who_reads_keeps_his_deadline() {
         for patience in [0, 1, 100].map(Duration::from_millis) {
             let start = Instant::now();
             assert!(silent.next(Some(start + patience)).unwrap().is_none());
-            assert!((patience..DEADLINE).contains(&start.elapsed()), "{:?}", start.elapsed());
+            let kept = patience..patience + Duration::from_secs(3);
+            assert!(kept.contains(&start.elapsed()), "{:?}", start.elapsed());
         }
         // What he has not waited for is there all the same.
         silent.control().write(b"late", true).unwrap();
@@ -155,7 +156,7 @@ fn output_that_is_not_taken_holds_up_no_caller() {
     every_way(|client| {
         let unread = client.spawn(&SpawnParams::new("yes")).unwrap();
         procfs::await_stalled(&[u32::try_from(unread.pid().unwrap()).unwrap()]);
-        (0..100).for_each(|_| client.ping().unwrap());
+        within(DEADLINE, || (0..100).for_each(|_| client.ping().unwrap()));
         unread.control().abort();
     });
 }

@@ -50,6 +50,7 @@ fn a_way_that_leads_nowhere_is_125_and_says_why() {
         ("/nope/nope", "/nope/nope"),
         ("sh -c 'kill -9 $$'", "SIGKILL"),
         ("a 'b", "--via: a quote is not closed"),
+        ("cat", "asks where it should answer"),
     ] {
         let (code, stdout, stderr) = run(&["--via", via, "--", "true"]);
         assert_eq!((code, stdout.as_str()), (Some(125), ""), "{via}: {stderr}");
