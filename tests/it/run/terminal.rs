@@ -70,8 +70,9 @@ fn a_line_and_the_end_of_input_are_the_far_terminals() {
 fn a_resized_window_resizes_the_terminal_there() {
     let server = Server::start();
     let pty = Pty::new(80, 24);
-    let line = "trap 'stty size' WINCH; while :; do sleep 0.02; done";
+    let line = "trap 'stty size' WINCH; echo heeds; while :; do sleep 0.02; done";
     let running = shell(&server, &pty, line);
+    running.await_stdout("heeds\r\n");
     for (cols, rows) in [(132, 50), (40, 10)] {
         pty.resize(cols, rows);
         running.await_stdout(&format!("{rows} {cols}\r\n"));
