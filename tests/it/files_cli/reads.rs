@@ -4,7 +4,26 @@ use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
-use super::{SIZES, everywhere, noise};
+use serde_json::json;
+
+use super::{Running, SIZES, bare, everywhere, noise};
+use crate::support::fake::{self, Fake};
+
+/// Neither a byte nor the end came: that was taken for the end, and what was missing for nothing.
+#[test]
+fn a_read_that_brings_nothing_is_not_the_end() {
+    let fake = Fake::start(|request| {
+        let nothing = json!({"dataBase64": "", "size": 10, "eof": false, "version": "v"});
+        let result = match fake::method(request) {
+            "fs/readFile" => nothing,
+            _ => fake::introduction(),
+        };
+        vec![fake::answer(request, &result)]
+    });
+    let done = Running::start(bare(["fs", "read", "--exec", &fake.url, "file"])).finish();
+    done.failed(1, "cannot read \"file\" to its end");
+    fake.join();
+}
 
 #[test]
 fn every_size_comes_whole() {
