@@ -96,10 +96,28 @@ pub(super) fn lost(why: &str) -> Error {
 }
 
 impl State {
-    fn ticket(&mut self) -> Ticket {
+    /// One that nobody else has, unless the connection has ended.
+    fn number(&mut self) -> Result<u64> {
+        if let Some(error) = &self.ended {
+            return Err(error.clone());
+        }
         self.next += 1;
-        Ticket(self.next)
+        Ok(self.next)
     }
+}
+
+fn enter<E>(
+    all: &mut HashMap<String, Subscriber<E>>,
+    id: &str,
+    what: &str,
+    subscriber: Subscriber<E>,
+) -> Result<()> {
+    if all.contains_key(id) {
+        let message = format!("the id {id:?} is that of a live {what}");
+        return Err(Error::new(ErrorKind::DuplicateId, message));
+    }
+    all.insert(id.to_owned(), subscriber);
+    Ok(())
 }
 
 fn remove<E>(all: &mut HashMap<String, Subscriber<E>>, id: &str, ticket: Ticket) -> bool {
@@ -150,11 +168,7 @@ impl Dispatch {
     /// Takes note of a request; answers its id.
     pub(super) fn expect(&self, pending: Pending) -> Result<u64> {
         let mut state = lock(&self.state);
-        if let Some(error) = &state.ended {
-            return Err(error.clone());
-        }
-        state.next += 1;
-        let id = state.next;
+        let id = state.number()?;
         state.pending.insert(id, pending);
         Ok(id)
     }
@@ -172,16 +186,9 @@ impl Dispatch {
         allowance: &Arc<Allowance>,
     ) -> Result<Ticket> {
         let mut state = lock(&self.state);
-        if let Some(error) = &state.ended {
-            return Err(error.clone());
-        }
-        if state.processes.contains_key(id.as_str()) {
-            let message = format!("the id {:?} is that of a live process", id.as_str());
-            return Err(Error::new(ErrorKind::DuplicateId, message));
-        }
-        let ticket = state.ticket();
+        let ticket = Ticket(state.number()?);
         let subscriber = Subscriber::new(ticket, events, allowance);
-        state.processes.insert(id.as_str().to_owned(), subscriber);
+        enter(&mut state.processes, id.as_str(), "process", subscriber)?;
         Ok(ticket)
     }
 
@@ -198,16 +205,9 @@ impl Dispatch {
         allowance: &Arc<Allowance>,
     ) -> Result<Ticket> {
         let mut state = lock(&self.state);
-        if let Some(error) = &state.ended {
-            return Err(error.clone());
-        }
-        if state.connections.contains_key(id.as_str()) {
-            let message = format!("the id {:?} is that of a live connection", id.as_str());
-            return Err(Error::new(ErrorKind::DuplicateId, message));
-        }
-        let ticket = state.ticket();
+        let ticket = Ticket(state.number()?);
         let subscriber = Subscriber::new(ticket, events, allowance);
-        state.connections.insert(id.as_str().to_owned(), subscriber);
+        enter(&mut state.connections, id.as_str(), "connection", subscriber)?;
         Ok(ticket)
     }
 

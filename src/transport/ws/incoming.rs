@@ -109,8 +109,8 @@ impl Incoming {
     ) -> Result<Came, Fault> {
         loop {
             match self.look()? {
-                Held::Whole(came) => return Ok(came),
-                Held::Part(size) => self.fill(size, &mut read)?,
+                Found::Whole(came) => return Ok(came),
+                Found::Part(size) => self.fill(size, &mut read)?,
             }
         }
     }
@@ -118,32 +118,33 @@ impl Incoming {
     /// The same of what has been read already; `None` if that is not whole.
     pub(super) fn held(&mut self) -> Result<Option<Came>, Fault> {
         Ok(match self.look()? {
-            Held::Whole(came) => Some(came),
-            Held::Part(_) => None,
+            Found::Whole(came) => Some(came),
+            Found::Part(_) => None,
         })
     }
 
-    fn look(&mut self) -> Result<Held, Fault> {
+    fn look(&mut self) -> Result<Found<Came>, Fault> {
         // What has been given is not kept while nothing comes.
         self.payload = Payload::Read(0..0);
         loop {
             if self.noise > MOST_NOISE {
                 self.noise = 0;
-                return Ok(Held::Whole(Came::Noise));
+                return Ok(Found::Whole(Came::Noise));
             }
-            match self.frame()? {
-                Found::Part(size) => return Ok(Held::Part(size)),
-                Found::Whole(header, payload) => {
-                    if let Some(came) = self.take(&header, payload) {
-                        return Ok(Held::Whole(came));
-                    }
-                }
+            let (header, payload) = match self.frame()? {
+                Found::Part(size) => return Ok(Found::Part(size)),
+                Found::Whole(frame) => frame,
+            };
+            let came = self.take(&header, payload);
+            self.noise = if came == Some(Came::Text) { 0 } else { self.noise + 1 };
+            if let Some(came) = came {
+                return Ok(Found::Whole(came));
             }
         }
     }
 
     /// Looks at the frame whose turn it is, and unmasks what there is of it.
-    fn frame(&mut self) -> Result<Found, Fault> {
+    fn frame(&mut self) -> Result<Found<(FrameHeader, Range<usize>)>, Fault> {
         let mut rest = Cursor::new(&self.read[self.taken..]);
         let header = FrameHeader::parse(&mut rest).map_err(|_| BROKEN)?;
         let Some((header, length)) = header else { return Ok(Found::Part(HEADROOM)) };
@@ -161,7 +162,7 @@ impl Incoming {
         }
         self.unmasked = 0;
         self.taken = start + length;
-        Ok(Found::Whole(header, start..start + length))
+        Ok(Found::Whole((header, start..start + length)))
     }
 
     /// Whether the frame may come here and now, by its header; answers its length.
@@ -186,22 +187,17 @@ impl Incoming {
 
     /// Takes a whole frame; answers what it completes.
     fn take(&mut self, header: &FrameHeader, payload: Range<usize>) -> Option<Came> {
-        self.noise += 1;
         let came = match header.opcode {
             OpCode::Control(Control::Ping) => Came::Ping,
             OpCode::Control(Control::Pong) => Came::Pong,
             OpCode::Control(_) => Came::Close,
-            OpCode::Data(_) if header.is_final && self.fragments.is_none() => {
-                self.noise = 0;
-                Came::Text
-            }
+            OpCode::Data(_) if header.is_final && self.fragments.is_none() => Came::Text,
             OpCode::Data(_) => {
                 let fragments = self.fragments.get_or_insert_default();
                 fragments.extend_from_slice(&self.read[payload]);
                 if !header.is_final {
                     return None;
                 }
-                self.noise = 0;
                 self.payload = Payload::Fragments(self.fragments.take().unwrap_or_default());
                 return Some(Came::Text);
             }
@@ -239,17 +235,10 @@ impl Incoming {
 }
 
 /// What has been read of what comes next.
-enum Held {
-    Whole(Came),
+enum Found<T> {
     /// How many bytes the frame has that is not whole, header and all, or at least as many.
     Part(usize),
-}
-
-/// The frame whose turn it is.
-enum Found {
-    /// As in [`Held`].
-    Part(usize),
-    Whole(FrameHeader, Range<usize>),
+    Whole(T),
 }
 
 #[cfg(test)]

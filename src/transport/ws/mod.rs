@@ -171,11 +171,7 @@ impl TurnSource for WsSource {
             let Self { incoming, line } = self;
             // (Who has not looked at the stream has not found the peer silent, nor that no more is to come.)
             let came = match wait {
-                Wait::Not if !line.stream.holds_more() => match incoming.held() {
-                    Ok(None) => return None,
-                    Ok(Some(came)) => Ok(came),
-                    Err(fault) => Err(fault),
-                },
+                Wait::Not if !line.stream.holds_more() => incoming.held().transpose()?,
                 _ => incoming.next(|buffer, most| line.read(buffer, most, wait)),
             };
             match came {
